@@ -114,6 +114,7 @@ def test_join_group(vector: Vector) -> None:
     request = JoinGroupRequest(
         "größe",
         client_id="mm2",
+        protocol_type="consumer",
         session_timeout_ms=45_000,
         rebalance_timeout_ms=300_000,
         member_id="m1",
@@ -134,7 +135,7 @@ def test_join_group(vector: Vector) -> None:
 @pytest.mark.parametrize("vector", requests(SYNC_GROUP), ids=lambda vector: f"v{vector['version']}")
 def test_sync_group(vector: Vector) -> None:
     member = member_of(vector, first_static=3)
-    request = SyncGroupRequest(member, protocol="range", assignments={"m1": METADATA})
+    request = SyncGroupRequest(member, protocol_type="consumer", protocol="range", assignments={"m1": METADATA})
     assert exchanged(request, vector) == SyncedGroup(error=27, assignment=METADATA)
 
 

@@ -11,37 +11,30 @@ import asyncio
 import contextlib
 import logging
 from dataclasses import dataclass
-from typing import Any
 
-from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
-
-from mm2.core.access.rights import Right, on_group
+from mm2.core.access.rights import on_group
 from mm2.core.settings.election import BACKENDS
 from mm2.core.topics.acls import Operation
 from mm2.election.kafka.group_answers import decode_answer, encode_answers
 from mm2.election.kafka.group_messages import ELECTING, HOLDING, PROTOCOL_TYPE, decode_member, encode_member
+from mm2.election.membership_stream import MembershipStream
 from mm2.election.protocol import Assign, HeldByOther, Joined, Lost, MemberInfo
 from mm2.election.session_election import SessionElection
 from mm2.kafka.backoff import Backoff
-from mm2.kafka.client.cluster import Cluster, CoordinatorKind
-from mm2.kafka.clock import session_clock
+from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.connection.diagnosis import cut_off
-from mm2.kafka.errors import BrokerError, ClusterError, RequestTimedOut, Unreachable, check
+from mm2.kafka.errors import BrokerError, ClusterError, RequestTimedOut, Unreachable
 from mm2.kafka.groups.group_protocol import group_protocol
+from mm2.kafka.groups.member_requests import COORDINATOR_MOVED, NOT_A_MEMBER, GroupMember, MemberRequests
 from mm2.kafka.protocol.error_codes import ErrorCode
+from mm2.kafka.protocol.membership_requests import JoinedGroup
 
 log = logging.getLogger(__name__)
 
-_ROOM_MS = 5_000  # added to the broker's maximum wait, so that its response can arrive
 EXPECTING_MS = 250
 """Heartbeat interval while a task moves between nodes: it does not run until the next rebalance."""
 
-_LEAVE_SECONDS = 3.0  # timeout of LeaveGroup; without it the others wait for the session timeout
-
-_FIND_AGAIN = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
-_KNOWN_MEMBER = frozenset({ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS})  # responses that prove a membership
-_NOT_A_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
-
+_JOIN_AGAIN = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED})
 
 _CONNECT = "connect"  # protocol type of Kafka Connect, and so of Java's MirrorMaker
 
@@ -86,13 +79,27 @@ class GroupSettings:
     protocols: tuple[str, ...] = (ELECTING,)
 
 
+class _StreamSession:
+    """The session of a membership that `MembershipStream` publishes."""
+
+    def __init__(self, stream: MembershipStream, timeout_ms: int) -> None:
+        self._stream = stream
+        self._timeout_ms = timeout_ms
+
+    @property
+    def contact(self) -> float:
+        return self._stream.contact
+
+    def prove(self, sent: float, *, rebalancing: bool = False) -> None:
+        del rebalancing  # the tasks run on meanwhile, so the rebalance timeout says nothing about the session
+        self._stream.extend(since=max(self._stream.contact, sent), lasting_ms=self._timeout_ms)
+
+
 class KafkaGroup(SessionElection):
     """An `Election`. One task sends requests to the coordinator; a timer ends the membership if none is answered.
 
-    Invariants in addition to the port's:
+    Invariant in addition to the port's and to those of `MemberRequests`:
     D. The session timeout starts when a request is sent, not when it is answered.
-    E. Each group has its own connection: a join waits at the broker for the other members, and later requests on the
-       same connection would wait too. Heartbeats use a second one meanwhile: a request that waits proves nothing.
     """
 
     def __init__(self, cluster: Cluster, settings: GroupSettings, info: MemberInfo, assign: Assign) -> None:
@@ -100,9 +107,17 @@ class KafkaGroup(SessionElection):
         super().__init__(info, assign, store=group, name=group)
         self._cluster = cluster
         self._settings = settings
-        self._coordinator: int | None = None
-        self._member_id = ""
-        self._generation = -1
+        member = GroupMember(
+            group_id=settings.group_id,
+            protocol_type=PROTOCOL_TYPE,
+            client_id=cluster.settings.client_id,
+            session_timeout_ms=settings.session_timeout_ms,
+            heartbeat_interval_ms=settings.heartbeat_interval_ms,
+            rebalance_timeout_ms=settings.rebalance_timeout_ms,
+            right=on_group(Operation.READ, settings.group_id, cluster.settings.alias),
+        )
+        session = _StreamSession(self._stream, settings.session_timeout_ms)
+        self._requests = MemberRequests(cluster, member, session)
         self._rejoin = True
         self._expecting = False
         self._trouble: ClusterError | None = None
@@ -114,7 +129,7 @@ class KafkaGroup(SessionElection):
         -inf between the responses to JoinGroup and SyncGroup, which belong to the next generation.
         """
         membership = self._stream.membership
-        same = isinstance(membership, Joined) and membership.generation == self._generation
+        same = isinstance(membership, Joined) and membership.generation == self._requests.generation.generation
         return self._stream.contact if same else float("-inf")
 
     def update(self, info: MemberInfo, *, quiet: bool = False) -> None:
@@ -139,7 +154,8 @@ class KafkaGroup(SessionElection):
     async def __aexit__(self, *_: object) -> None:
         await super().__aexit__()
         self._stream.stop_clock()
-        await self._leave()
+        if self._requests.has_coordinator:  # otherwise a cluster that is down would delay the end
+            await self._requests.leave()
 
     # -- steps
 
@@ -168,10 +184,7 @@ class KafkaGroup(SessionElection):
             self._wake.clear()
 
     async def _step(self) -> None:
-        if self._coordinator is None:
-            self._coordinator = await self._cluster.coordinator(
-                CoordinatorKind.GROUP, self._settings.group_id, operation=Operation.READ
-            )
+        await self._requests.find()
         if self._rejoin:
             await self._round()
         else:
@@ -182,17 +195,14 @@ class KafkaGroup(SessionElection):
         self._rejoin = False
         self._wake.clear()
         try:
-            joined = await self._join()
-            self._member_id, self._generation = joined.member_id, joined.generation_id
-            answers = self._decide(joined) if joined.leader_id == joined.member_id else []
-            request = SyncGroupRequest(self._settings.group_id, self._generation, self._member_id, None, answers)
-            sent, synced = await self._ask_and_wait(request)
-            check(synced.error_code, f"synchronize group {self._settings.group_id}", right=self._right)
-            self._prove(sent)
+            metadata = encode_member(self._info)
+            joined = await self._requests.join([(one, metadata) for one in self._settings.protocols])
+            answers = self._decide(joined) if joined.leader_id == joined.member_id else {}
+            raw = await self._requests.synchronize(answers)
         except ClusterError:
             self._rejoin = True
             raise
-        answer = decode_answer(synced.member_assignment)
+        answer = decode_answer(raw)
         if answer is None:
             self._stream.publish(
                 Lost(reason=f"{self._where}: ignoring assignment from the leader: unknown format (different version?)")
@@ -200,8 +210,8 @@ class KafkaGroup(SessionElection):
             return
         self._stream.publish(
             Joined(
-                generation=self._generation,
-                member_id=self._member_id,
+                generation=joined.generation,
+                member_id=joined.member_id,
                 leader_id=answer.leader_id,
                 members=answer.members,
                 assignment=answer.assignment,
@@ -209,35 +219,9 @@ class KafkaGroup(SessionElection):
             )
         )
 
-    async def _join(self) -> Any:
-        try:
-            return await self._ask_to_join()
-        except BrokerError as error:
-            if error.code != ErrorCode.MEMBER_ID_REQUIRED:
-                raise
-        return await self._ask_to_join()  # now with the member ID from the error response (KIP-394)
-
-    async def _ask_to_join(self) -> Any:
-        settings = self._settings
-        request = JoinGroupRequest(
-            settings.group_id,
-            settings.session_timeout_ms,
-            settings.rebalance_timeout_ms,
-            self._member_id,
-            None,
-            PROTOCOL_TYPE,
-            [(protocol, encode_member(self._info)) for protocol in settings.protocols],
-        )
-        sent, answer = await self._ask_and_wait(request)
-        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-            self._member_id = answer.member_id
-        check(answer.error_code, f"join group {settings.group_id}", right=self._right)
-        self._prove(sent)
-        return answer
-
-    def _decide(self, joined: Any) -> list[tuple[str, bytes]]:
-        """As leader, return the assignments of all members as (member ID, bytes)."""
-        metadata: dict[str, bytes] = {member[0]: member[-1] for member in joined.members}
+    def _decide(self, joined: JoinedGroup) -> dict[str, bytes]:
+        """As leader, return the assignments of all members by member ID."""
+        metadata = {member.member_id: member.metadata for member in joined.members}
         infos = {one: decode_member(raw) for one, raw in metadata.items()}
         members = {member_id: info for member_id, info in infos.items() if info is not None}
         if len(members) < len(metadata):
@@ -246,74 +230,16 @@ class KafkaGroup(SessionElection):
                 self._where,
                 len(metadata) - len(members),
             )
-        assignments = self._assign(self._generation, members)
-        answers, error = encode_answers(self._member_id, metadata, members, assignments)
+        assignments = self._assign(joined.generation, members)
+        answers, error = encode_answers(joined.member_id, metadata, members, assignments)
         if error:
             log.error("%s: %s", self._where, error)
-        return list(answers.items())
+        return answers
 
     async def _heartbeat(self) -> None:
-        code = await self._ask_heartbeat(self._purpose)
-        check(code, f"stay in group {self._settings.group_id}", right=self._right)
+        await self._requests.heartbeat()
         if not isinstance(self._stream.membership, Joined):  # our clock was faster than the broker's: rejoin
             self.request_round()
-
-    async def _ask_heartbeat(self, purpose: str) -> int:
-        """Send a heartbeat and return the broker's error code; extend the session if it knows this member."""
-        assert self._coordinator is not None
-        request = HeartbeatRequest(self._settings.group_id, self._generation, self._member_id)
-        sent, timeout_ms = session_clock(), self._settings.session_timeout_ms
-        answer = await self._cluster.send(self._coordinator, request, purpose=purpose, timeout_ms=timeout_ms)
-        if answer.error_code in _KNOWN_MEMBER:
-            self._prove(sent)
-        return int(answer.error_code)
-
-    async def _ask_and_wait(self, request: Any) -> tuple[float, Any]:
-        """Send a request that waits at the broker for other members; return when it was sent, and the response.
-
-        Heartbeats on a second connection extend the session meanwhile. The wait ends with their error if they are not
-        answered.
-        """
-        assert self._coordinator is not None
-        timeout_ms = self._settings.rebalance_timeout_ms + _ROOM_MS
-        sending = self._cluster.send(self._coordinator, request, purpose=self._purpose, timeout_ms=timeout_ms)
-        sent, waiting = session_clock(), asyncio.ensure_future(sending)
-        proving = asyncio.create_task(self._send_heartbeats(), name=f"heartbeats of group {self._settings.group_id}")
-        try:
-            await asyncio.wait((waiting, proving), return_when=asyncio.FIRST_COMPLETED)
-            if not waiting.done():
-                self._cluster.hang_up(self._coordinator, self._purpose)  # otherwise later requests wait behind this one
-                raise proving.result()
-            return sent, waiting.result()
-        finally:
-            waiting.cancel()
-            proving.cancel()
-            await asyncio.wait((waiting, proving))
-
-    async def _send_heartbeats(self) -> ClusterError:
-        """Send heartbeats until none was answered for a session timeout; return the last error."""
-        answered = session_clock()
-        pause = max(0.0, self._stream.contact + self._settings.heartbeat_interval_ms / 1000 - answered)
-        while True:
-            await asyncio.sleep(pause)
-            pause = self._settings.heartbeat_interval_ms / 1000
-            sent = session_clock()
-            try:
-                await self._ask_heartbeat(f"heartbeats of {self._purpose}")
-            except ClusterError as error:
-                if session_clock() - answered >= self._settings.session_timeout_ms / 1000:
-                    return error
-            else:
-                answered = sent
-
-    @property
-    def _purpose(self) -> str:
-        return f"group {self._settings.group_id}"
-
-    def _prove(self, sent: float) -> None:
-        """Extend the session: the coordinator answered this member's request, which was sent at ``sent``."""
-        since = max(self._stream.contact, sent)
-        self._stream.extend(since=since, lasting_ms=self._settings.session_timeout_ms)
 
     # -- errors
 
@@ -321,19 +247,19 @@ class KafkaGroup(SessionElection):
         """Update the state after an error; return the seconds to wait before the next step."""
         self._trouble = error
         code = error.code if isinstance(error, BrokerError) else None
-        if code == ErrorCode.REBALANCE_IN_PROGRESS:
+        if code in _JOIN_AGAIN:
             self._rejoin = True
             return 0.0
-        if code in _FIND_AGAIN or isinstance(error, Unreachable | RequestTimedOut):
-            self._coordinator = None
+        if code in COORDINATOR_MOVED or isinstance(error, Unreachable | RequestTimedOut):
+            self._requests.find_again()
             if not isinstance(self._stream.membership, Joined):
                 self._stream.publish(Lost(reason=f"{self._where}: {error}"))
             return pause
-        if code in _NOT_A_MEMBER:
+        if code in NOT_A_MEMBER:
             self._rejoin = True
             self._stream.stop_clock()
             if code == ErrorCode.UNKNOWN_MEMBER_ID:
-                self._member_id = ""
+                self._requests.forget_member_id()
             if isinstance(self._stream.membership, Joined):
                 self._stream.publish(
                     Lost(reason=f"{self._where}: the broker removed this node from the group ({error})")
@@ -344,7 +270,7 @@ class KafkaGroup(SessionElection):
         self._rejoin = True
         self._stream.stop_clock()
         if code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
-            self._member_id = ""
+            self._requests.forget_member_id()
             self._stream.publish(HeldByOther(reason=await describe_holder(self._cluster, self._settings.group_id)))
         else:
             self._stream.publish(Lost(reason=f"{self._where}: {error}{_ADVICE.get(code or 0, _UNEXPECTED)}"))
@@ -353,21 +279,6 @@ class KafkaGroup(SessionElection):
     def _overdue(self) -> Lost:
         trouble = self._trouble or f"the coordinator does not answer: {cut_off(self._cluster.settings)}"
         return Lost(reason=f"{self._where}: no contact: {trouble}")
-
-    async def _leave(self) -> None:
-        if not self._member_id or self._coordinator is None:
-            return
-        request = LeaveGroupRequest(self._settings.group_id, self._member_id)
-        purpose = f"leave {self._settings.group_id}"  # a join that was cut off may still block the other connection
-        try:
-            async with asyncio.timeout(_LEAVE_SECONDS):
-                await self._cluster.send(self._coordinator, request, purpose=purpose)
-        except (ClusterError, TimeoutError) as error:
-            log.info("%s: LeaveGroup failed; the other members wait for the session timeout: %s", self._where, error)
-
-    @property
-    def _right(self) -> Right:
-        return on_group(Operation.READ, self._settings.group_id, self._cluster.settings.alias)
 
     @property
     def _where(self) -> str:

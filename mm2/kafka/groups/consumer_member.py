@@ -32,10 +32,10 @@ from mm2.kafka.errors import BrokerError, ClusterError, RequestTimedOut, Unreach
 from mm2.kafka.groups.group_coordinators import ask_coordinators
 from mm2.kafka.groups.groups import COMMIT_BYTES, commit_row_bytes
 from mm2.kafka.groups.member_errors import MembershipRefused, member_commit_error, refused
-from mm2.kafka.groups.member_requests import MemberRequests
-from mm2.kafka.groups.member_session import MemberSession
+from mm2.kafka.groups.member_requests import COORDINATOR_MOVED, NOT_A_MEMBER, GroupMember, MemberRequests
 from mm2.kafka.groups.task_waits import end, unless
 from mm2.kafka.protocol.error_codes import ErrorCode
+from mm2.kafka.protocol.group_requests import CONSUMER_PROTOCOL
 from mm2.kafka.protocol.membership_requests import Generation, JoinedGroup, MemberCommitRequest
 from mm2.kafka.retrying import API_TIMEOUT_MS
 
@@ -44,8 +44,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _JOIN_AGAIN = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED})
-_FIND_AGAIN = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
-_NOT_A_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
+_NEVER = float("-inf")
 
 
 PartitionsOf = Callable[[Collection[str]], Awaitable[Mapping[str, int]]]
@@ -176,6 +175,94 @@ class MembershipStatus:
     trouble: str | None = None
 
 
+class MemberSession:
+    """The clock of one membership in one event loop. Times are seconds of `session_clock`.
+
+    The broker removes a member that is silent for session.timeout.ms, and one that has not rejoined
+    max.poll.interval.ms after the start of a rebalance. Both are measured so that this clock is never late:
+
+    A. The session timeout starts when a request is sent, not when it is answered.
+    B. A rebalance starts at the earliest when the last request was sent whose response did not report one.
+    C. A session that is over is not extended; it ends by `expired` first, also if the loop's timer is late.
+    """
+
+    def __init__(
+        self,
+        group: GroupMembership,
+        expired: Callable[[str], None],
+        *,
+        clock: Callable[[], float] = session_clock,
+    ) -> None:
+        """``expired`` is called with the reason, once for each `hold`."""
+        self._group = group
+        self._expired = expired
+        self._clock = clock
+        self._contact = _NEVER  # when the newest answered request was sent
+        self._quiet = _NEVER  # when the newest one was sent whose response did not report a rebalance
+        self._held = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def contact(self) -> float:
+        """When the newest answered request was sent that proved the membership."""
+        return self._contact
+
+    def certain_for(self) -> float:
+        """Return for how many seconds the partitions are certainly this member's; 0 if it has none."""
+        return max(0.0, self._until() - self._clock()) if self._held else 0.0
+
+    def hold(self) -> None:
+        """Start the clock: the member has partitions from now on."""
+        self._held = True
+        self._set_timer()
+
+    def release(self) -> None:
+        """Stop the clock: the member has no partitions any more."""
+        self._held = False
+        self._stop_timer()
+
+    def prove(self, sent: float, *, rebalancing: bool = False) -> None:
+        """Extend the session: the coordinator knew this member in its response to a request sent at ``sent``."""
+        if self._held and self._clock() >= self._until():
+            self._expire()
+        self._contact = max(self._contact, sent)
+        if not rebalancing:
+            self._quiet = max(self._quiet, sent)
+        if self._held:
+            self._set_timer()
+
+    def _until(self) -> float:
+        silent = self._contact + self._group.session_timeout_ms / 1000
+        return min(silent, self._quiet + self._group.max_poll_interval_ms / 1000)
+
+    def _set_timer(self) -> None:
+        self._stop_timer()
+        delay = max(0.0, self._until() - self._clock())
+        self._timer = asyncio.get_running_loop().call_later(delay, self._check)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _check(self) -> None:
+        """End the session if its time is over; the loop's clock can be a little ahead."""
+        if self._clock() < self._until():
+            self._set_timer()
+        else:
+            self._expire()
+
+    def _expire(self) -> None:
+        group = self._group
+        if self._contact + group.session_timeout_ms / 1000 <= self._clock():
+            reason = f"the coordinator answered no heartbeat for session.timeout.ms ({group.session_timeout_ms} ms)"
+        else:
+            limit = f"max.poll.interval.ms ({group.max_poll_interval_ms} ms)"
+            reason = f"a rebalance was not joined within {limit}: records in flight took too long"
+        self.release()
+        self._expired(reason)
+
+
 class ConsumerMember:
     """One member. Run `run` in a task; all other methods are for the same event loop.
 
@@ -202,7 +289,16 @@ class ConsumerMember:
         self._handler = handler
         self._where = f"group {group.group_id}: {client_id}"
         self._session = MemberSession(group, self._lose)
-        self._requests = MemberRequests(cluster, group, client_id=client_id, session=self._session)
+        member = GroupMember(
+            group_id=group.group_id,
+            protocol_type=CONSUMER_PROTOCOL,
+            client_id=client_id,
+            session_timeout_ms=group.session_timeout_ms,
+            heartbeat_interval_ms=group.heartbeat_interval_ms,
+            rebalance_timeout_ms=group.max_poll_interval_ms,
+            instance_id=group.instance_id,
+        )
+        self._requests = MemberRequests(cluster, member, self._session)
         self._assigned: tuple[Generation, frozenset[TopicPartition]] | None = None
         self._joined_with = b""  # the metadata of the last join
         self._leader = GroupLeader(partitions_of, self._where)
@@ -310,7 +406,7 @@ class ConsumerMember:
     async def _round(self) -> None:
         """Join and synchronize; as leader, with the assignments of all members."""
         metadata = encode_subscription(self._topics())
-        joined = await self._requests.join(metadata)
+        joined = await self._requests.join([(assignor, metadata) for assignor in self._group.assignors])
         self._leader.step_down()
         assignments: dict[str, bytes] = {}
         if joined.leader_id == joined.member_id:
@@ -421,10 +517,10 @@ class ConsumerMember:
         if str(error) != self._trouble:
             log.info("%s: %s", self._where, error)
         self._trouble = str(error)
-        if code in _FIND_AGAIN or isinstance(error, Unreachable | RequestTimedOut):
+        if code in COORDINATOR_MOVED or isinstance(error, Unreachable | RequestTimedOut):
             self._requests.find_again()
             return pause
-        if code in _NOT_A_MEMBER:
+        if code in NOT_A_MEMBER:
             if code == ErrorCode.UNKNOWN_MEMBER_ID:
                 self._requests.forget_member_id()
             self._rejoin = True

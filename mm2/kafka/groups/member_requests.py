@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
-from typing import Any, TypeVar
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 from aiokafka.protocol.group import LeaveGroupRequest
 
-from mm2.core.mirror1.settings import GroupMembership
+from mm2.core.access.rights import Right
+from mm2.core.topics.acls import Operation
 from mm2.kafka.client.cluster import Cluster, CoordinatorKind
 from mm2.kafka.clock import session_clock
 from mm2.kafka.errors import BrokerError, ClusterError, check
-from mm2.kafka.groups.member_session import MemberSession
 from mm2.kafka.groups.task_waits import end
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.membership_requests import (
@@ -36,6 +37,39 @@ _NO_GENERATION = -1
 _KNOWN_MEMBER = frozenset({ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS})
 
 
+COORDINATOR_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+NOT_A_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    """What a member tells the coordinator about itself. Durations are milliseconds.
+
+    ``client_id`` is the start of the member ID that the broker assigns. ``protocol_type``: ``consumer``, or another use
+    of the group, for which the broker rejects consumers. ``right``: what the member needs, for messages.
+    """
+
+    group_id: str
+    protocol_type: str
+    client_id: str
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    rebalance_timeout_ms: int
+    instance_id: str | None = None
+    right: Right | None = None
+
+
+class ProvenSession(Protocol):
+    """The clock of a membership, which the responses to its requests extend. Times are seconds of `session_clock`."""
+
+    @property
+    def contact(self) -> float:
+        """When the newest answered request was sent that proved the membership."""
+
+    def prove(self, sent: float, *, rebalancing: bool = False) -> None:
+        """Extend the session: the coordinator knew this member in its response to a request sent at ``sent``."""
+
+
 class MemberRequests:
     """Methods raise ClusterError and do not retry. `find` comes first, and again after `find_again`.
 
@@ -45,10 +79,9 @@ class MemberRequests:
        the wait ends with their error.
     """
 
-    def __init__(self, cluster: Cluster, group: GroupMembership, *, client_id: str, session: MemberSession) -> None:
+    def __init__(self, cluster: Cluster, group: GroupMember, session: ProvenSession) -> None:
         self._cluster = cluster
         self._group = group
-        self._client_id = client_id
         self._session = session
         self._coordinator: int | None = None
         self._member_id = ""
@@ -68,12 +101,19 @@ class MemberRequests:
 
     def purpose(self, what: str) -> str:
         """Return the purpose of a connection of this member (`Cluster.send`)."""
-        return f"{what} of {self._client_id} in group {self._group.group_id}"
+        return f"{what} of {self._group.client_id} in group {self._group.group_id}"
+
+    @property
+    def has_coordinator(self) -> bool:
+        """Whether the coordinator is known."""
+        return self._coordinator is not None
 
     async def find(self) -> None:
         """Look up the coordinator, unless it is known."""
         if self._coordinator is None:
-            self._coordinator = await self._cluster.coordinator(CoordinatorKind.GROUP, self._group.group_id)
+            self._coordinator = await self._cluster.coordinator(
+                CoordinatorKind.GROUP, self._group.group_id, operation=Operation.READ
+            )
 
     def find_again(self) -> None:
         """Forget the coordinator: it has moved, or does not answer."""
@@ -83,41 +123,47 @@ class MemberRequests:
         """Join as a new member next time: the broker does not know the member ID."""
         self._member_id = ""
 
-    async def join(self, metadata: bytes) -> JoinedGroup:
-        """Join and wait for the other members.
+    async def join(self, protocols: Sequence[tuple[str, bytes]]) -> JoinedGroup:
+        """Join and wait for the other members. ``protocols``: names with the metadata for each, the preferred first.
 
         MEMBER_ID_REQUIRED: the broker has sent a member ID, with which to join again (KIP-394).
         """
         group = self._group
         request = JoinGroupRequest(
             group.group_id,
-            client_id=self._client_id,
+            client_id=group.client_id,
+            protocol_type=group.protocol_type,
             session_timeout_ms=group.session_timeout_ms,
-            rebalance_timeout_ms=group.max_poll_interval_ms,
+            rebalance_timeout_ms=group.rebalance_timeout_ms,
             member_id=self._member_id,
             instance_id=group.instance_id,
-            protocols=[(assignor, metadata) for assignor in group.assignors],
+            protocols=protocols,
         )
         sent, joined = await self._send_and_wait(request)
         assert isinstance(joined, JoinedGroup)
         if joined.error in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
             self._member_id = joined.member_id
-        check(joined.error, f"join group {group.group_id}")
+        check(joined.error, f"join group {group.group_id}", right=group.right)
         self._generation, self._protocol = joined.generation, joined.protocol
         self._session.prove(sent)
         return joined
 
     async def synchronize(self, assignments: Mapping[str, bytes]) -> bytes:
         """Send the leader's assignments, none from other members, and wait for this member's."""
-        request = SyncGroupRequest(self.generation, protocol=self._protocol, assignments=assignments)
+        request = SyncGroupRequest(
+            self.generation,
+            protocol_type=self._group.protocol_type,
+            protocol=self._protocol,
+            assignments=assignments,
+        )
         sent, synced = await self._send_and_wait(request)
-        check(synced.error, f"synchronize group {self._group.group_id}")
+        check(synced.error, f"synchronize group {self._group.group_id}", right=self._group.right)
         self._session.prove(sent)
         return bytes(synced.assignment)
 
     async def heartbeat(self) -> None:
         """Extend the session. REBALANCE_IN_PROGRESS extends it, too."""
-        check(await self._send_heartbeat(), f"stay in group {self._group.group_id}")
+        check(await self._send_heartbeat(), f"stay in group {self._group.group_id}", right=self._group.right)
 
     async def leave(self) -> None:
         """Leave the group, unless the member is static (KIP-345): it returns before its session ends. Does not raise.
@@ -137,7 +183,7 @@ class MemberRequests:
             log.info(
                 "group %s: %s: LeaveGroup failed; the other members wait for the session timeout: %s",
                 self._group.group_id,
-                self._client_id,
+                self._group.client_id,
                 error,
             )
 
@@ -156,7 +202,7 @@ class MemberRequests:
     async def _send_and_wait(self, request: Any) -> tuple[float, Any]:
         """Return when ``request`` was sent, and the response."""
         assert self._coordinator is not None
-        purpose, timeout_ms = self.purpose("joins"), self._group.max_poll_interval_ms + _ROOM_MS
+        purpose, timeout_ms = self.purpose("joins"), self._group.rebalance_timeout_ms + _ROOM_MS
         coordinator, sent, answered = self._coordinator, session_clock(), False
         sending = self._cluster.send(coordinator, request, purpose=purpose, timeout_ms=timeout_ms)
         try:

@@ -1,4 +1,4 @@
-"""Requests of a member of a consumer group: JoinGroup, SyncGroup, Heartbeat and OffsetCommit.
+"""Requests of a member of a group: JoinGroup, SyncGroup, Heartbeat and OffsetCommit.
 
 ``instance_id`` is group.instance.id (KIP-345, brokers 2.3+), None for a dynamic member.
 """
@@ -11,7 +11,6 @@ from typing import Any, ClassVar, NamedTuple
 
 from mm2.core.naming.names import TopicPartition
 from mm2.kafka.protocol.api_request import ApiRequest
-from mm2.kafka.protocol.group_requests import CONSUMER_PROTOCOL
 from mm2.kafka.protocol.raw_request import RawRequest, by_topic
 from mm2.kafka.protocol.schema import BOOL, BYTES, INT16, INT32, INT64, STRING, Since
 
@@ -104,8 +103,8 @@ class JoinGroupRequest(
 ):
     """Join ``group``; ``member_id`` is empty at first. Times are milliseconds.
 
-    ``protocols`` are names of assignors with the metadata for each, the preferred one first; the response has the one
-    that the broker has chosen.
+    ``protocols`` are names (of a consumer: assignors) with the metadata for each, the preferred one first; the response
+    has the one that the broker has chosen.
 
     ``client_id`` is the member's own, with which the broker begins the member ID. The response is a `JoinedGroup`.
     """
@@ -117,6 +116,7 @@ class JoinGroupRequest(
         group: str,
         *,
         client_id: str,
+        protocol_type: str,
         session_timeout_ms: int,
         rebalance_timeout_ms: int,
         member_id: str,
@@ -124,7 +124,7 @@ class JoinGroupRequest(
         protocols: Sequence[tuple[str, bytes]],
     ) -> None:
         times = session_timeout_ms, rebalance_timeout_ms
-        super().__init__(instance_id, group, *times, member_id, instance_id, CONSUMER_PROTOCOL, list(protocols), None)
+        super().__init__(instance_id, group, *times, member_id, instance_id, protocol_type, list(protocols), None)
         self._client_id = client_id
 
     def prepare(self, versions: Mapping[int, tuple[int, int]]) -> RawRequest:
@@ -169,9 +169,11 @@ class SyncGroupRequest(
 
     _first_static = 3
 
-    def __init__(self, member: Generation, *, protocol: str, assignments: Mapping[str, bytes]) -> None:
+    def __init__(
+        self, member: Generation, *, protocol_type: str, protocol: str, assignments: Mapping[str, bytes]
+    ) -> None:
         sent = list(assignments.items())
-        super().__init__(member.instance_id, *_identity(member), CONSUMER_PROTOCOL, protocol, sent)
+        super().__init__(member.instance_id, *_identity(member), protocol_type, protocol, sent)
 
     def parse(self, *fields: Any) -> SyncedGroup:
         error, assignment = fields

@@ -9,7 +9,7 @@ import pytest
 
 from mm2.core.mirror1.settings import GroupMembership
 from mm2.kafka.clock import session_clock
-from mm2.kafka.groups.member_session import MemberSession
+from mm2.kafka.groups.consumer_member import MemberSession
 from tests.lab.waiting import until
 
 GROUP = GroupMembership(group_id="g", session_timeout_ms=10_000, max_poll_interval_ms=30_000)

@@ -15,6 +15,7 @@ HEARTBEAT, JOIN_GROUP = 12, 11
 def join(**changed: Any) -> JoinGroupRequest:
     fields: dict[str, Any] = {
         "client_id": "copier-0",
+        "protocol_type": "consumer",
         "session_timeout_ms": 1,
         "rebalance_timeout_ms": 1,
         "member_id": "",
