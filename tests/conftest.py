@@ -21,7 +21,6 @@ from tests.lab import spark_jvm, tools
 from tests.lab.confirm import FailureRecorder
 from tests.lab.durations import DurationRecorder
 from tests.lab.examples import PROFILE
-from tests.lab.previous_version import NO_HISTORY
 from tests.lab.processes import LAUNCHER_THREAD
 from tests.lab.stages import StageScheduling
 from tests.lab.waiting import GaveUp, wait_until
@@ -92,12 +91,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """With MM2_NO_SKIPS=1 a skipped test has failed, unless it needs commits that a shallow clone does not have."""
+    """With MM2_NO_SKIPS=1 a skipped test has failed."""
     report = yield
     if report.skipped and tools.NO_SKIPS and not hasattr(report, "wasxfail"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
-        if NO_HISTORY in str(reason):
-            return report
         report.outcome, report.longrepr = "failed", f"{reason} (MM2_NO_SKIPS=1)"
     return report
 

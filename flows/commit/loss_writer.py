@@ -58,7 +58,7 @@ class LossWriter:
         *,
         patience_s: float = TIMEOUTS.loss_patience_s,
     ) -> None:
-        """None: the node is of an earlier release, which does not record losses."""
+        """None: losses are kept for reports only, as for MirrorMaker 1, whose offsets are those of a group."""
         self._patience_s = patience_s
         self._producer = producer
         self._topic = lease.topic if lease is not None else ""

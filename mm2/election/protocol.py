@@ -18,21 +18,19 @@ class MemberInfo:
     """Member metadata.
 
     ``url``: where other nodes reach it, or empty. ``capacity``: the number of lanes it offers; with 0 all its tasks are
-    revoked. ``kinds``: the kinds of tasks that its file enables; None: an older release, which runs all. ``tasks``:
-    every task it may still be running. ``epoch``: the newest assignment it has applied, -1 for none. ``terms``: digest
-    of the flow's settings in its file. ``version``: its release. ``features``: messages of later releases that it can
-    read.
+    revoked. ``kinds``: the kinds of tasks that its file enables. ``tasks``: every task it may still be running.
+    ``epoch``: the newest assignment it has applied, -1 for none. ``terms``: digest of the flow's settings in its file.
+    ``version``: its release.
     """
 
     node_id: str
     url: str
     capacity: int
+    kinds: tuple[str, ...]
     tasks: tuple[str, ...] = ()
     epoch: int = -1
     terms: str = ""
     version: str = ""
-    features: tuple[str, ...] = ()
-    kinds: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

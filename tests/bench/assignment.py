@@ -70,14 +70,19 @@ def partitions(table: Table, count: int, chance: random.Random) -> None:
 def tasks(table: Table, count: int, nodes: int, chance: random.Random) -> None:
     """Measure tasks to nodes: initially, unchanged, after a node failed, after a node joined."""
     weights = {TaskId(TaskKind.SOURCE, number): chance.randint(50, 500) for number in range(count)}
-    fresh = {f"m-{number}": MemberState(node=f"n-{number}", capacity=4, epoch=0) for number in range(nodes)}
+    fresh = {
+        f"m-{number}": MemberState(node=f"n-{number}", capacity=4, kinds=frozenset(TaskKind.ALL), epoch=0)
+        for number in range(nodes)
+    }
     first = rebalance(weights, fresh, before=TaskAssignments(), epoch=1, now_ms=NOW_MS)
     settled = {
-        one: MemberState(node=member.node, capacity=4, holds=frozenset(first.run(one)), epoch=1)
+        one: MemberState(
+            node=member.node, capacity=4, kinds=frozenset(TaskKind.ALL), holds=frozenset(first.run(one)), epoch=1
+        )
         for one, member in fresh.items()
     }
     fewer = {one: member for one, member in settled.items() if one != "m-0"}
-    more = {**settled, "m-new": MemberState(node="n-new", capacity=4, epoch=1)}
+    more = {**settled, "m-new": MemberState(node="n-new", capacity=4, kinds=frozenset(TaskKind.ALL), epoch=1)}
     cases = [
         ("initial", fresh, TaskAssignments()),
         ("unchanged", settled, first),

@@ -1,6 +1,6 @@
 """Messages of a later release: what nodes, lanes and engines exchange can get more fields, records and kinds of tasks.
 
-During a rolling upgrade, nodes of two releases share a flow. ``tests/faults/test_versions.py`` runs two releases.
+During a rolling upgrade, nodes of two releases share a flow.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from mm2.core.wire.status_records import (
     encode_topic_use,
 )
 from mm2.election.kafka.group_answers import GroupAnswer, decode_answer, encode_answer
-from mm2.election.kafka.group_messages import FEATURES, decode_member, encode_member
+from mm2.election.kafka.group_messages import decode_member, encode_member
 from mm2.election.protocol import MemberInfo
 from mm2.election.zookeeper.zookeeper_election import RebalanceMessage, decode_round, encode_round
 from mm2.kafka.logs.stored_records import StoredRecord
@@ -94,7 +94,7 @@ LIST = SourceTaskRecord(
 GROUPS = GroupList(task=1, epoch=7, version=2, groups=frozenset({"billing"}))
 REPORT = SourceTaskReport(source_task=3, epoch=7, version=2, member="m", node="n", demands={ORDERS: 12_000})
 RELEASE = SourceTaskRelease(source_task=3, producer_id=4711, epoch=3)
-MEMBER = MemberInfo(node_id="one", url="http://one", capacity=2, tasks=("t",), epoch=3, features=FEATURES, kinds=("K",))
+MEMBER = MemberInfo(node_id="one", url="http://one", capacity=2, tasks=("t",), epoch=3, kinds=("K",))
 PLACEMENT = TaskAssignments(
     epoch=7,
     places={TaskId(TaskKind.SOURCE, 0): TaskPlacement(owner="m", node="one", since=3, home="one")},
@@ -200,7 +200,7 @@ MESSAGES = {
     "status of a task": Message(raw=encode_status(STATUS), read=decode_status),
     "use of a topic": Message(raw=encode_topic_use(USE), read=decode_topic_use),
     "member metadata": Message(raw=encode_member(MEMBER), read=decode_member),
-    "answer of the leader": Message(raw=encode_answer(ANSWER, compress=False), read=decode_answer),
+    "answer of the leader": Message(raw=encode_answer(ANSWER), read=decode_answer),
     "rebalance on ZooKeeper": Message(raw=encode_round(ROUND), read=decode_round),
     "assignment": Message(raw=json.dumps(PLACEMENT.to_json()).encode(), read=placement),
     "status of a flow on a node": Message(raw=flows.SHARE.dump(node(), flow(members=(member(),))), read=status_share),
@@ -289,9 +289,7 @@ def test_unknown_kinds_of_tasks_stay_in_the_assignment() -> None:
     assert found is not None
     assert found.run("m") == (TaskId(TaskKind.SOURCE, 0), TaskId("MirrorSchemaConnector", 0))
     assert found.to_json() == message
-    reported = replace(
-        MEMBER, tasks=("MirrorSchemaConnector-0",), features=(LATER, *FEATURES), kinds=("MirrorSchemaConnector",)
-    )
+    reported = replace(MEMBER, tasks=("MirrorSchemaConnector-0",), kinds=("MirrorSchemaConnector",))
     read = decode_member(encode_member(reported))
     assert read is not None
     assert (read.tasks, read.kinds) == (reported.tasks, reported.kinds)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from mm2.core.assignment.rebalance import rebalance
 from mm2.core.assignment.task_ownership import TaskOwnership
 from mm2.core.assignment.task_placement import MemberState, TaskAssignments
-from mm2.core.assignment.tasks import TaskId
+from mm2.core.assignment.tasks import TaskId, TaskKind
 
 
 class Report(NamedTuple):
@@ -64,7 +64,13 @@ class Node:
 
     def member_state(self) -> MemberState:
         holdings = self.holdings
-        return MemberState(node=self.id, capacity=self.capacity, holds=holdings.holds, epoch=holdings.epoch)
+        return MemberState(
+            node=self.id,
+            capacity=self.capacity,
+            kinds=frozenset(TaskKind.ALL),
+            holds=holdings.holds,
+            epoch=holdings.epoch,
+        )
 
 
 class World:

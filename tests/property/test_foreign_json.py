@@ -36,7 +36,7 @@ from mm2.election.zookeeper.zookeeper_election import RebalanceMessage, decode_r
 from mm2.node.commands.registry import command_types
 from mm2.rest.merge.group_merge import GroupsUnreadableError, read_groups
 
-_MEMBER = {"node": "n", "url": "http://n", "capacity": 1, "tasks": ["a"], "epoch": 3, "features": ["xz"]}
+_MEMBER = {"node": "n", "url": "http://n", "capacity": 1, "tasks": ["a"], "epoch": 3, "kinds": ["K"]}
 VALID: dict[str, object] = {
     # records of the config topic and of the status topic
     "epoch": 1,

@@ -74,7 +74,7 @@ def losses_view(found: FlowLosses) -> RenderableType:
                 "unknown" if one.last < one.first else number(one.last),
                 "unknown" if one.last < one.first else number(one.offsets),
                 _time(one) or "-",
-                one.kind or "-",
+                one.kind,
                 _state(one),
                 one.reason,
             )

@@ -29,20 +29,20 @@ class MemberState:
     """What a member of the flow's group reports.
 
     ``node`` survives a restart, a member's ID does not. ``capacity``: the number of lanes it offers; with 0 all its
-    tasks are revoked. ``kinds``: the kinds of tasks that it can run; None: all, of a release that does not report them.
-    ``holds``: every task it may still be running. ``epoch``: the newest assignment that it had applied; -1 if there is
-    none, also after it lost its membership and so all tasks.
+    tasks are revoked. ``kinds``: the kinds of tasks that it can run. ``holds``: every task it may still be running.
+    ``epoch``: the newest assignment that it had applied; -1 if there is none, also after it lost its membership and so
+    all tasks.
     """
 
     node: str
     capacity: int
+    kinds: frozenset[str]
     holds: frozenset[TaskId] = frozenset()
     epoch: int
-    kinds: frozenset[str] | None = None
 
     def can_run(self, kind: str) -> bool:
         """Return whether it can run tasks of a kind."""
-        return self.kinds is None or kind in self.kinds
+        return kind in self.kinds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ class TaskKind:
     SOURCE = "MirrorSourceConnector"
     CHECKPOINT = "MirrorCheckpointConnector"
     HEARTBEAT = "MirrorHeartbeatConnector"
+    ALL = (SOURCE, CHECKPOINT, HEARTBEAT)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -80,7 +80,7 @@ class Loss:
     first: int = field(metadata={"description": "first source offset that is lost"})
     until: int = field(metadata={"description": "first source offset after the lost range"})
     reason: str
-    kind: str = field(default="", metadata={"description": "the cause, a `LossKind`; empty: unknown"})
+    kind: str = field(metadata={"description": "the cause, a `LossKind`, or one of a later release"})
     time: int | None = field(default=None, metadata={"description": "when it was noticed, epoch ms; null: unknown"})
     last: int = field(
         default=-1, metadata={"description": "last source offset that is lost; first - 1: the extent is unknown"}
@@ -275,6 +275,7 @@ def decode_loss(key: bytes | None, value: bytes | None) -> Loss | None:
             "first": int(first),
             "last": int(last),
             "reason": str(reason),
+            "kind": str(kind),
             **others,
         } if partition >= 0 and 0 <= first <= last + 1 <= _INT64_MAX:
             return Loss(
@@ -283,7 +284,7 @@ def decode_loss(key: bytes | None, value: bytes | None) -> Loss | None:
                 first=first,
                 until=last + 1,
                 reason=reason,
-                kind=_text(others, "kind") or "",
+                kind=kind,
                 time=_number(others, "time") or None,
                 count=_number(others, "count") or 1,
                 lost=_number(others, "lost"),
@@ -291,7 +292,7 @@ def decode_loss(key: bytes | None, value: bytes | None) -> Loss | None:
                 stops=_text(others, "stops") or "",
                 accepted=others.get("accepted") is True,
             )
-    raise FormatError(f"cannot read loss: not {{topic, partition, first, last, reason}}: {value!r:.200}")
+    raise FormatError(f"cannot read loss: not {{topic, partition, first, last, reason, kind}}: {value!r:.200}")
 
 
 def _text(fields: Mapping[object, object], name: str) -> str | None:

@@ -2,8 +2,8 @@
 
     {"leader": member id, "members": {member id: its metadata}, "assignment": any JSON, "error": str}
 
-To a member with the feature ``xz`` it is sent as the byte 1 and that JSON as an xz stream. ``error``, if present, is
-why there is no assignment. Unknown keys are ignored.
+It is sent as the byte 1 and that JSON as an xz stream. ``error``, if present, is why there is no assignment. Unknown
+keys are ignored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from mm2.core.wire.formats import FormatError
 from mm2.core.wire.json_bytes import decode_json
-from mm2.election.kafka.group_messages import XZ, decode_members, dump_json, member_json
+from mm2.election.kafka.group_messages import decode_members, dump_json, member_json
 from mm2.election.protocol import Json, MemberInfo
 
 MAX_GROUP_BYTES = 1_000_000
@@ -57,8 +57,6 @@ def encode_answers(
         f"the assignments for {len(metadata)} nodes take {size} bytes, more than a broker stores for a group "
         f"({MAX_GROUP_BYTES}); every node keeps its tasks; reduce tasks.max or the number of nodes"
     )
-    if older := sorted(info.node_id for info in members.values() if XZ not in info.features):
-        error += f", or update the nodes whose release does not support compressed assignments: {', '.join(older)}"
     return _encoded(leader_id, metadata, members, {}, error), error
 
 
@@ -69,19 +67,15 @@ def _encoded(
     assignments: Mapping[str, Json],
     error: str = "",
 ) -> dict[str, bytes]:
-    done: dict[tuple[int, bool], bytes] = {}  # members usually share one assignment, which is encoded once
-    answers = {}
-    for one in metadata:
-        assignment, compress = assignments.get(one), one in members and XZ in members[one].features
-        key = id(assignment), compress
-        if key not in done:
+    done: dict[int, bytes] = {}  # members usually share one assignment, which is encoded once
+    for assignment in (assignments.get(one) for one in metadata):
+        if id(assignment) not in done:
             answer = GroupAnswer(leader_id=leader_id, members=members, assignment=assignment, error=error)
-            done[key] = encode_answer(answer, compress=compress)
-        answers[one] = done[key]
-    return answers
+            done[id(assignment)] = encode_answer(answer)
+    return {one: done[id(assignments.get(one))] for one in metadata}
 
 
-def encode_answer(answer: GroupAnswer, *, compress: bool) -> bytes:
+def encode_answer(answer: GroupAnswer) -> bytes:
     """Return the bytes of one message."""
     message: dict[str, Json] = {
         "leader": answer.leader_id,
@@ -89,7 +83,7 @@ def encode_answer(answer: GroupAnswer, *, compress: bool) -> bytes:
         "assignment": answer.assignment,
     }
     raw = dump_json(message | ({"error": answer.error} if answer.error else {}))
-    return _COMPRESSED + lzma.compress(raw, filters=_FILTERS) if compress else raw
+    return _COMPRESSED + lzma.compress(raw, filters=_FILTERS)
 
 
 def decode_answer(raw: bytes, *, most_bytes: int = LARGEST_BYTES) -> GroupAnswer | None:
@@ -111,7 +105,7 @@ def decode_answer(raw: bytes, *, most_bytes: int = LARGEST_BYTES) -> GroupAnswer
 def _uncompressed(raw: bytes, most_bytes: int) -> bytes:
     """Return the JSON. Raises FormatError."""
     if not raw.startswith(_COMPRESSED):
-        return raw
+        raise FormatError("cannot read assignment: it does not begin with the byte 1")
     decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY)
     try:
         found = decompressor.decompress(raw[len(_COMPRESSED) :], most_bytes)

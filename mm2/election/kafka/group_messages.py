@@ -1,7 +1,7 @@
 """Messages of the members of group <source>-mm2 to their leader: JSON in the opaque bytes of Kafka's group protocol.
 
     {"node": str, "url": str, "capacity": int, "tasks": [str, …], "epoch": int, "terms": str, "version": str,
-     "features": [str, …], "kinds": [str, …] or null}
+     "kinds": [str, …]}
 
 Unknown keys are ignored, so that a later version can add keys during a rolling upgrade. The leader's messages are in
 `mm2.election.kafka.group_answers`.
@@ -25,22 +25,13 @@ HOLDING = "held for "
 """Prefix of the protocol names of members that only hold the group and elect by another system; the system's location
 follows."""
 
-XZ = "xz"
-"""Feature of a member that reads compressed assignments (`mm2.election.kafka.group_answers`)."""
-
-SHARED = "shared"
-"""Feature of a member that reads shared assignments (`mm2.election.zookeeper.zookeeper_election`)."""
-
-FEATURES = (SHARED, XZ)
-"""The features of this release."""
-
 
 def encode_member(info: MemberInfo) -> bytes:
-    """Return the bytes of this node's message, with the features of this release.
+    """Return the bytes of this node's message.
 
     Equal metadata gives equal bytes: the broker compares them to decide whether a rejoin starts a rebalance.
     """
-    return dump_json({**member_json(info), "features": FEATURES})
+    return dump_json(member_json(info))
 
 
 def decode_member(raw: bytes) -> MemberInfo | None:
@@ -61,25 +52,22 @@ def member_json(info: MemberInfo) -> dict[str, Any]:
         "epoch": info.epoch,
         "terms": info.terms,
         "version": info.version,
-        "features": sorted(info.features),
-        "kinds": None if info.kinds is None else sorted(info.kinds),
+        "kinds": sorted(info.kinds),
     }
 
 
 def decode_member_json(message: Any) -> MemberInfo | None:
     """Read `member_json`; None for anything else."""
     try:
-        kinds = message.get("kinds")
         return MemberInfo(
             node_id=str(message["node"]),
             url=str(message["url"]),
             capacity=as_int(message["capacity"]),
+            kinds=tuple(str(kind) for kind in message["kinds"]),
             tasks=tuple(str(task) for task in message["tasks"]),
             epoch=as_int(message.get("epoch", -1)),
             terms=str(message.get("terms", "")),
             version=str(message.get("version", "")),
-            features=tuple(str(one) for one in message.get("features", ())),
-            kinds=None if kinds is None else tuple(str(kind) for kind in kinds),
         )
     except (TypeError, KeyError, AttributeError):
         return None

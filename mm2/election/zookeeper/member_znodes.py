@@ -3,8 +3,7 @@
     {…, "group": {"member": member ID in the group, "generation": int}}
 
 A node that was killed and restarts has another member ID in the group than its former process. ``generation`` is that
-of the group in which the member created its znode. Unknown keys are ignored, for rolling upgrades; earlier releases
-write no ``group``.
+of the group in which the member created its znode. Unknown keys are ignored, for rolling upgrades.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 
 from mm2.core.wire.formats import FormatError
 from mm2.core.wire.json_bytes import as_int, decode_json
-from mm2.election.kafka.group_messages import FEATURES, decode_member_json, dump_json, member_json
+from mm2.election.kafka.group_messages import decode_member_json, dump_json, member_json
 from mm2.election.protocol import Joined, Json, MemberInfo
 
 
@@ -52,7 +51,7 @@ class MemberZnode:
 
 def encode_member_znode(info: MemberInfo, group: HeldMembership | None) -> bytes:
     """Return the bytes of this node's znode. Equal arguments give equal bytes."""
-    message: dict[str, Json] = {**member_json(info), "features": [*FEATURES]}
+    message: dict[str, Json] = member_json(info)
     if group is not None:
         message["group"] = {"member": group.member_id, "generation": group.generation}
     return dump_json(message)

@@ -9,13 +9,12 @@ of `round`. docs/adr/0005-election-on-zookeeper.md gives the reasons.
 
 The content of `round` is one complete rebalance as JSON:
 
-    {"leader": member id, "members": {member id: {"node": str, …}}, "answers": {member id: any JSON}}
+    {"leader": member id, "members": {member id: {"node": str, …}},
+     "shared": [any JSON, …], "answer": {member id: index of ``shared``}}
 
-``answers`` contains all members, ``members`` those whose metadata could be
-decoded (`mm2.election.kafka.group_messages`). Unknown keys are ignored, for rolling upgrades. If all members have the
-feature ``shared``, each different answer is written once, because usually all are equal:
-
-    {…, "shared": [any JSON, …], "answer": {member id: index}}
+``answer`` contains all members, ``members`` those whose metadata could be decoded
+(`mm2.election.kafka.group_messages`). Each different answer is written once, because usually all are equal. Unknown
+keys are ignored, for rolling upgrades.
 """
 
 from __future__ import annotations
@@ -40,7 +39,6 @@ from mm2.core.settings.zookeeper import READS_PER_SESSION, ZooKeeperSettings
 from mm2.core.wire.formats import FormatError
 from mm2.core.wire.json_bytes import as_int, decode_json
 from mm2.election.kafka.group_messages import (
-    SHARED,
     decode_member,
     decode_members,
     dump_json,
@@ -77,17 +75,14 @@ class RebalanceMessage:
 
 def encode_round(decided: RebalanceMessage) -> bytes:
     """Return the bytes for the znode."""
+    shared: dict[int, Json] = {id(answer): answer for answer in decided.answers.values()}
+    numbers = {key: number for number, key in enumerate(shared)}
     message: dict[str, Json] = {
         "leader": decided.leader_id,
         "members": {member_id: member_json(info) for member_id, info in decided.members.items()},
+        "shared": [*shared.values()],
+        "answer": {one: numbers[id(answer)] for one, answer in decided.answers.items()},
     }
-    if all(SHARED in info.features for info in decided.members.values()):
-        shared: dict[int, Json] = {id(answer): answer for answer in decided.answers.values()}
-        numbers = {key: number for number, key in enumerate(shared)}
-        message["shared"] = [*shared.values()]
-        message["answer"] = {one: numbers[id(answer)] for one, answer in decided.answers.items()}
-    else:
-        message["answers"] = dict(decided.answers)
     return dump_json(message)
 
 
@@ -96,11 +91,8 @@ def decode_round(raw: bytes) -> RebalanceMessage | None:
     try:
         message = decode_json(raw, "rebalance")
         leader, members = message["leader"], message["members"]
-        if "shared" in message:
-            shared = message["shared"]
-            answers = {one: shared[as_int(number)] for one, number in message["answer"].items()}
-        else:
-            answers = dict(message["answers"])
+        shared = message["shared"]
+        answers = {one: shared[as_int(number)] for one, number in message["answer"].items()}
     except (FormatError, TypeError, KeyError, IndexError, AttributeError, ValueError):
         return None
     if not isinstance(members, dict):

@@ -78,7 +78,7 @@ class MemberMetadata:
         """Whether another node offers capacity for all kinds of tasks that this one runs."""
         joined, kinds = self._joined(), set(self._kinds())
         return joined is not None and any(
-            info.capacity > 0 and (info.kinds is None or kinds <= set(info.kinds))
+            info.capacity > 0 and kinds <= set(info.kinds)
             for member, info in joined.members.items()
             if member != joined.member_id
         )

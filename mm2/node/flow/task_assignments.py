@@ -52,7 +52,7 @@ def place_tasks(
             capacity=info.capacity,
             holds=held_tasks(info),
             epoch=info.epoch,
-            kinds=None if info.kinds is None else frozenset(info.kinds),
+            kinds=frozenset(info.kinds),
         )
         for member, info in infos.items()
     }

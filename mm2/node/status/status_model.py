@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, TypeVar
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from mm2.core.lanes.counters import PartitionCounters
 from mm2.core.lanes.losses import Loss
@@ -26,33 +26,23 @@ _T = TypeVar("_T")
 NotServed = Annotated[_T, Field(exclude=True)]
 
 
-def _known(value: object) -> object:
-    """Return None for a negative number: nodes of earlier releases report what they do not know as -1."""
-    return None if isinstance(value, int | float) and value < 0 else value
-
-
-Known = BeforeValidator(_known)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatus:
     """One source partition."""
 
     partition: int
     state: TaskState
-    position: Annotated[int | None, Known, Field(description="next source offset to copy; null: unknown")]
+    position: Annotated[int | None, Field(description="next source offset to copy; null: unknown")]
     end_offset: Annotated[
         int | None,
-        Known,
         Field(
             description="high watermark on the source; with read_committed, the last stable offset; null: unknown, or"
             " not observed within the last 10 s"
         ),
     ]
-    lag_records: Annotated[int | None, Known, Field(description="end_offset minus position; null: unknown")]
+    lag_records: Annotated[int | None, Field(description="end_offset minus position; null: unknown")]
     lag_seconds: Annotated[
         float | None,
-        Known,
         Field(description="age of the next record to copy, in seconds; 0: caught up; null: unknown"),
     ]
     error: str | None

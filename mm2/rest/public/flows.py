@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Response
@@ -11,7 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import TypeAdapter, ValidationError
 
 from mm2.core.naming.names import Flow
-from mm2.node.status.status_model import FlowStatus, MemberStatus, NodeStatus, PartitionStatus
+from mm2.node.status.status_model import FlowStatus, MemberStatus, NodeStatus
 from mm2.rest.endpoint import Endpoint, RestContext
 from mm2.rest.merge.cluster_view import ShareType, UnreadableShareError
 from mm2.rest.merge.flow_merge import FlowShare, merge_flow, share_of
@@ -36,24 +35,8 @@ def _read(body: bytes, member: MemberStatus) -> FlowShare:
 
 
 def _dump(status: NodeStatus, flow: FlowStatus) -> bytes:
-    """Encode the share of a node for other nodes. Unknown is -1 there, because earlier releases do not read null."""
-    topics = tuple(
-        replace(topic, partitions=tuple(map(_as_numbers, topic.partitions)))
-        if any(None in (one.position, one.end_offset, one.lag_records, one.lag_seconds) for one in topic.partitions)
-        else topic
-        for topic in flow.topics
-    )
-    return _SHARE.dump_json(share_of(status.node_id, replace(flow, topics=topics)))
-
-
-def _as_numbers(partition: PartitionStatus) -> PartitionStatus:
-    return replace(
-        partition,
-        position=-1 if partition.position is None else partition.position,
-        end_offset=-1 if partition.end_offset is None else partition.end_offset,
-        lag_records=-1 if partition.lag_records is None else partition.lag_records,
-        lag_seconds=-1.0 if partition.lag_seconds is None else partition.lag_seconds,
-    )
+    """Encode the share of a node for other nodes."""
+    return _SHARE.dump_json(share_of(status.node_id, flow))
 
 
 SHARE = ShareType(

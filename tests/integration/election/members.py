@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
+from mm2.core.assignment.tasks import TaskKind
 from mm2.election.protocol import Election, Joined, Json, Lost, MemberInfo, Membership
 from tests.lab.waiting import until
 
@@ -13,7 +14,7 @@ SOON = 30.0  # seconds: a first join makes a broker create its offsets topic, on
 
 
 def info(node: str, *tasks: str) -> MemberInfo:
-    return MemberInfo(node_id=node, url=f"http://{node}", capacity=2, tasks=tasks, version="test")
+    return MemberInfo(node_id=node, url=f"http://{node}", capacity=2, kinds=TaskKind.ALL, tasks=tasks, version="test")
 
 
 def names(_generation: int, members: Mapping[str, MemberInfo]) -> dict[str, Json]:

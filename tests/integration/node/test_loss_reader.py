@@ -13,7 +13,7 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
 from tests.lab.records import Outgoing, write
 
-LOSS = Loss(topic="orders", partition=0, first=10, until=25, reason="retention")
+LOSS = Loss(topic="orders", partition=0, first=10, until=25, reason="gone", kind="retention")
 LATER = replace(LOSS, first=40, until=45)
 
 

@@ -19,7 +19,7 @@ from mm2.kafka.client.cluster import Cluster
 from tests.unit.config.files import flow, loaded
 from tests.unit.election.memory_backend import BACKEND, MemoryKeys
 
-INFO = MemberInfo(node_id="n1", url="", capacity=1)
+INFO = MemberInfo(node_id="n1", url="", capacity=1, kinds=())
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ NOW_MS = 1_000_000
 
 
 def member(node: str, *holds: TaskId, capacity: int = 1, epoch: int = 1) -> MemberState:
-    return MemberState(node=node, capacity=capacity, holds=frozenset(holds), epoch=epoch)
+    return MemberState(node=node, capacity=capacity, kinds=frozenset(TaskKind.ALL), holds=frozenset(holds), epoch=epoch)
 
 
 def at(node: str, *tasks: TaskId, epoch: int = 1) -> dict[TaskId, TaskPlacement]:

@@ -61,15 +61,15 @@ def test_a_later_release_may_add_kinds_and_fields() -> None:
     assert (loss.kind, loss.stops, loss.awaits_acceptance) == ("moon-phase", "cluster", True)
 
 
-def test_only_the_range_and_the_reason_are_required() -> None:
-    loss = decode_loss(None, b'{"topic":"t","partition":0,"first":0,"last":-1,"reason":"r"}')
-    assert loss == Loss(topic="t", partition=0, first=0, until=0, reason="r")
+def test_only_the_range_its_cause_and_the_reason_are_required() -> None:
+    loss = decode_loss(None, b'{"topic":"t","partition":0,"first":0,"last":-1,"reason":"r","kind":"retention"}')
+    assert loss == Loss(topic="t", partition=0, first=0, until=0, reason="r", kind="retention")
     assert loss is not None
-    assert (loss.kind, loss.time, loss.count, loss.offsets) == ("", None, 1, 0)
+    assert (loss.time, loss.count, loss.offsets) == (None, 1, 0)
 
 
 def test_an_unknown_time_is_written_as_zero() -> None:
-    loss = Loss(topic="t", partition=0, first=0, until=1, reason="r")
+    loss = Loss(topic="t", partition=0, first=0, until=1, reason="r", kind="retention")
     assert json.loads(encode_loss(loss))["time"] == 0
     assert decode_loss(encode_loss_key(loss), encode_loss(loss)) == loss
 
@@ -84,14 +84,15 @@ def test_a_null_value_deletes_a_loss() -> None:
         (None, None),
         (b"x", b"not json"),
         (b"x", b"[]"),
-        (b"x", b'{"topic":"t","partition":0,"first":0,"reason":"r"}'),
-        (b"x", b'{"topic":"t","partition":-1,"first":0,"last":1,"reason":"r"}'),
-        (b"x", b'{"topic":"t","partition":0,"first":-5,"last":1,"reason":"r"}'),
-        (b"x", b'{"topic":"t","partition":0,"first":5,"last":1,"reason":"r"}'),
+        (b"x", b'{"topic":"t","partition":0,"first":0,"reason":"r","kind":"retention"}'),
+        (b"x", b'{"topic":"t","partition":-1,"first":0,"last":1,"reason":"r","kind":"retention"}'),
+        (b"x", b'{"topic":"t","partition":0,"first":-5,"last":1,"reason":"r","kind":"retention"}'),
+        (b"x", b'{"topic":"t","partition":0,"first":5,"last":1,"reason":"r","kind":"retention"}'),
         (b"x", b'{"topic":"t","partition":0,"first":5,"last":9,"reason":"r","kind":7}'),
-        (b"x", b'{"topic":"t","partition":0,"first":5,"last":9,"reason":"r","count":"7"}'),
-        (b"x", b'{"topic":"t","partition":0,"first":5,"last":9,"reason":"r","lost":true}'),
-        (b"x", b'{"topic":"t","partition":0,"first":5,"last":9,"reason":"r","lost":-1}'),
+        (b"x", b'{"topic":"t","partition":0,"first":5,"last":9,"reason":"r"}'),
+        (b"x", b'{"topic":"t","partition":0,"first":5,"last":9,"reason":"r","kind":"retention","count":"7"}'),
+        (b"x", b'{"topic":"t","partition":0,"first":5,"last":9,"reason":"r","kind":"retention","lost":true}'),
+        (b"x", b'{"topic":"t","partition":0,"first":5,"last":9,"reason":"r","kind":"retention","lost":-1}'),
     ],
 )
 def test_other_bytes_are_an_error(key: bytes | None, value: bytes | None) -> None:
@@ -107,4 +108,6 @@ def test_a_loss_noticed_again_is_the_same_loss() -> None:
 
 def test_a_merged_loss_counts_what_was_lost_in_it() -> None:
     assert LOSS.offsets == 100
-    assert Loss(topic="t", partition=0, first=0, until=100, reason="r", count=2, lost=30).offsets == 30
+    assert (
+        Loss(topic="t", partition=0, first=0, until=100, reason="r", kind="retention", count=2, lost=30).offsets == 30
+    )

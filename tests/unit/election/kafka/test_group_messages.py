@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mm2.election.kafka.group_messages import FEATURES, decode_member, encode_member
+from mm2.election.kafka.group_messages import decode_member, encode_member
 from mm2.election.protocol import Joined, MemberInfo
 
 ONE = MemberInfo(
@@ -17,14 +17,13 @@ ONE = MemberInfo(
     epoch=3,
     terms="1-x",
     version="1.0",
-    features=FEATURES,
     kinds=("K",),
 )
 
 
 def test_member_metadata_is_json() -> None:
     assert encode_member(ONE) == (
-        b'{"capacity":4,"epoch":3,"features":["shared","xz"],"kinds":["K"],"node":"one","tasks":["a","b"],'
+        b'{"capacity":4,"epoch":3,"kinds":["K"],"node":"one","tasks":["a","b"],'
         b'"terms":"1-x","url":"https://one:8083","version":"1.0"}'
     )
     assert decode_member(encode_member(ONE)) == ONE
@@ -37,11 +36,6 @@ def test_equal_metadata_has_equal_bytes() -> None:
 def test_unknown_fields_are_ignored() -> None:
     raw = encode_member(ONE).replace(b"{", b'{"new":{},', 1)
     assert decode_member(raw) == ONE
-
-
-def test_metadata_of_a_release_without_features() -> None:
-    raw = b'{"capacity":4,"epoch":3,"node":"one","tasks":["a","b"],"terms":"1-x","url":"https://one:8083","version":"1.0"}'
-    assert decode_member(raw) == replace(ONE, features=(), kinds=None)
 
 
 @pytest.mark.parametrize("raw", [b"", b"\xff", b"null", b"[]", b'"text"', b"{}", b'{"node":"x"}', b"\x00\x01\x00\x00"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.election.kafka.group_messages import FEATURES, decode_member, encode_member
+from mm2.election.kafka.group_messages import decode_member, encode_member
 from mm2.election.protocol import Joined, MemberInfo
 from mm2.election.zookeeper.member_znodes import (
     HeldMembership,
@@ -13,19 +13,19 @@ from mm2.election.zookeeper.member_znodes import (
     encode_member_znode,
 )
 
-ONE = MemberInfo(node_id="one", url="", capacity=1, features=FEATURES)
+ONE = MemberInfo(node_id="one", url="", capacity=1, kinds=("K",))
 MEMBERSHIP = HeldMembership(member_id="one-1", generation=3)
 
 
 def group(generation: int, *member_ids: str, reader: str = "two-1") -> Joined:
-    members = {one: MemberInfo(node_id=one.partition("-")[0], url="", capacity=1) for one in member_ids}
+    members = {one: MemberInfo(node_id=one.partition("-")[0], url="", capacity=1, kinds=()) for one in member_ids}
     return Joined(generation=generation, member_id=reader, leader_id=reader, members=members, assignment=None)
 
 
 def test_content_is_the_metadata_and_the_membership() -> None:
     raw = encode_member_znode(ONE, MEMBERSHIP)
     assert raw == (
-        b'{"capacity":1,"epoch":-1,"features":["shared","xz"],"group":{"generation":3,"member":"one-1"},"kinds":null,'
+        b'{"capacity":1,"epoch":-1,"group":{"generation":3,"member":"one-1"},"kinds":["K"],'
         b'"node":"one","tasks":[],"terms":"","url":"","version":""}'
     )
     assert decode_member_znode(raw) == MemberZnode(info=ONE, group=MEMBERSHIP)

@@ -106,7 +106,7 @@ def test_losses_kept_are_bounded() -> None:
 
 
 def test_a_deleted_offset_beyond_the_loss_is_not_counted_twice() -> None:
-    loss = Loss(topic="orders", partition=3, first=0, until=50, reason="r", stops="partition")
+    loss = Loss(topic="orders", partition=3, first=0, until=50, reason="r", kind="retention", stops="partition")
     waiting, _ = stopping(replace(LEASE, stopped_by=loss))
     assert (waiting.position, waiting.first_left) == (0, 50)
 

@@ -13,7 +13,7 @@ WARNING = (
 
 
 def members(**names: str) -> dict[str, MemberInfo]:
-    return {member: MemberInfo(node_id=name, url="", capacity=1) for member, name in names.items()}
+    return {member: MemberInfo(node_id=name, url="", capacity=1, kinds=()) for member, name in names.items()}
 
 
 def test_names_that_differ() -> None:

@@ -24,7 +24,9 @@ from tests.lab.tasks import task_context, unconnected_cluster
 from tests.unit.config import files
 
 MOVES = "moves to node two as soon as node one has released it"
-MEMBERS = {one: MemberInfo(node_id=node, url="", capacity=1) for one, node in (("m-1", "one"), ("m-2", "two"))}
+MEMBERS = {
+    one: MemberInfo(node_id=node, url="", capacity=1, kinds=()) for one, node in (("m-1", "one"), ("m-2", "two"))
+}
 
 
 class Leader(LeaderTerm):

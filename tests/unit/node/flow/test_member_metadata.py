@@ -74,4 +74,3 @@ def test_node_hands_over_only_to_nodes_that_run_the_same_kinds(enabled: FlowSett
     assert not others_offer(offered(disabled))
     assert others_offer(replace(offered(enabled), capacity=1))
     assert not others_offer(replace(offered(enabled), capacity=0))
-    assert others_offer(MemberInfo(node_id="o", url="", capacity=1))  # of an older release

@@ -52,7 +52,9 @@ class Leader:
     def report(self, node: str, *tasks: TaskId, epoch: int = 1) -> None:
         """A member sends its metadata in the next rebalance."""
         held = tuple(map(str, tasks))
-        self.members[f"m-{node}"] = MemberInfo(node_id=node, url="", capacity=1, tasks=held, epoch=epoch)
+        self.members[f"m-{node}"] = MemberInfo(
+            node_id=node, url="", capacity=1, kinds=TaskKind.ALL, tasks=held, epoch=epoch
+        )
 
     def plan(self) -> TaskAssignments:
         generation = self.current.epoch + 1

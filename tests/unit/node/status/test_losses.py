@@ -10,7 +10,9 @@ from mm2.node.status.progress import Losses
 
 
 def lost(first: int, until: int, partition: int = 0) -> Loss:
-    return Loss(topic="t", partition=partition, first=first, until=until, reason="retention was too short")
+    return Loss(
+        topic="t", partition=partition, first=first, until=until, reason="retention was too short", kind="retention"
+    )
 
 
 def test_a_repeated_report_adds_nothing() -> None:

@@ -266,7 +266,9 @@ def test_partitions_of_deleted_topics_are_forgotten() -> None:
     for number in range(3):  # topics that are created, copied and deleted
         report = said(0, TaskState.RUNNING, position=40, records=40)
         (partition,) = report.partitions
-        loss = Loss(topic=f"t{number}", partition=0, first=0, until=5, reason="retention was too short")
+        loss = Loss(
+            topic=f"t{number}", partition=0, first=0, until=5, reason="retention was too short", kind="retention"
+        )
         progress.take(
             f"session-{number}", replace(report, partitions=(replace(partition, topic=f"t{number}"),), losses=(loss,))
         )

@@ -49,7 +49,13 @@ PLACEMENT = TaskAssignments(
 
 def info(node: str, *tasks: TaskId, capacity: int = 2, terms: str = "") -> MemberInfo:
     return MemberInfo(
-        node_id=node, url=f"http://{node}", capacity=capacity, tasks=tuple(map(str, tasks)), terms=terms, version="1"
+        node_id=node,
+        url=f"http://{node}",
+        capacity=capacity,
+        kinds=TaskKind.ALL,
+        tasks=tuple(map(str, tasks)),
+        terms=terms,
+        version="1",
     )
 
 
@@ -186,7 +192,9 @@ def test_about_files(tmp_path: Path, members: dict[str, MemberInfo], expected: l
 
 
 def test_held_tasks_include_kinds_of_a_later_release() -> None:
-    reported = MemberInfo(node_id="one", url="", capacity=1, tasks=("MirrorSourceConnector-0", "MirrorOracle-1", "x"))
+    reported = MemberInfo(
+        node_id="one", url="", capacity=1, kinds=(), tasks=("MirrorSourceConnector-0", "MirrorOracle-1", "x")
+    )
     assert held_tasks(reported) == {SLOT, TaskId("MirrorOracle", 1)}
 
 

@@ -104,7 +104,7 @@ PAUSED = {"state": TaskState.PAUSED}
     ],
 )
 def test_e_only_a_flow_that_is_paused_as_a_whole_is_paused(paused: tuple[str, ...], state: TaskState) -> None:
-    """Node b copies only the paused topic, and its task and its share of the flow are PAUSED in an earlier release."""
+    """Node b copies only the paused topic, and its task and its share of the flow are PAUSED."""
     orders, users = topic("orders", copied(1, "b", **PAUSED), **PAUSED), topic("users", copied(0, "a"))
     of_b = follower(orders, paused=paused, tasks=(task(id=SOURCE_1, node="b", **PAUSED),), **PAUSED)
     of_a = leader(orders, users, paused=paused, tasks=(task(id=SOURCE_0, node="a"), *of_b.tasks))
@@ -322,9 +322,9 @@ def test_reasons_are_listed_once_with_their_nodes() -> None:
 
 
 def test_loss_reported_by_several_nodes_is_merged() -> None:
-    short = Loss(topic="orders", partition=1, first=10, until=15, reason="retention")
-    long = Loss(topic="orders", partition=1, first=10, until=25, reason="retention")
-    other = Loss(topic="orders", partition=0, first=3, until=5, reason="retention")
+    short = Loss(topic="orders", partition=1, first=10, until=15, reason="gone", kind="retention")
+    long = Loss(topic="orders", partition=1, first=10, until=25, reason="gone", kind="retention")
+    other = Loss(topic="orders", partition=0, first=3, until=5, reason="gone", kind="retention")
     for one, two in ((short, long), (long, short)):
         whole = merge_flow(share("a", leader(losses=(one, other))), {"b": share("b", follower(losses=(two,)))})
         assert [(loss.partition, loss.until) for loss in whole.losses] == [(0, 5), (1, 25)]
