@@ -21,7 +21,11 @@ async def retried(attempt: Callable[[], Awaitable[T]], settings: ClientSettings,
 
     The deadline limits when the last attempt starts; request.timeout.ms limits how long it takes.
     """
-    deadline = time.monotonic() + timeout_ms / 1000
+    return await retried_until(attempt, settings, time.monotonic() + timeout_ms / 1000)
+
+
+async def retried_until(attempt: Callable[[], Awaitable[T]], settings: ClientSettings, deadline: float) -> T:
+    """As `retried`, with the deadline in monotonic seconds, which several requests can share."""
     backoff = Backoff.for_retries(settings)
     while True:
         try:

@@ -194,7 +194,7 @@ class ControlProducer:
         if ready and not self._closed:
             for one in ready:
                 self._queues[one].busy = True
-            task = asyncio.create_task(self._retried(self._round, ready))
+            task = asyncio.create_task(self._complete(self._round, ready))
             self._rounds.add(task)
             task.add_done_callback(self._rounds.discard)
 
@@ -204,7 +204,7 @@ class ControlProducer:
             queue.busy = False
             self._kick_soon()
 
-    async def _retried(
+    async def _complete(
         self, step: Callable[[set[TopicPartition]], Awaitable[None]], partitions: list[TopicPartition]
     ) -> None:
         """Run a step of a round for these partitions, and then fail those that it has left in its argument.
@@ -231,7 +231,7 @@ class ControlProducer:
         for one, error in unknown.items():
             self._failed(one, error, everything=True)
         await asyncio.gather(
-            *(self._retried(partial(self._produce, node_id), led) for node_id, led in by_leader.items())
+            *(self._complete(partial(self._produce, node_id), led) for node_id, led in by_leader.items())
         )
 
     async def _produce(self, node_id: int, left: set[TopicPartition]) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
@@ -19,11 +19,9 @@ from mm2.kafka.logs.transaction_coordinator import Fenced, TransactionCoordinato
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.produce_request import ProduceRequest
 from mm2.kafka.protocol.transaction_requests import NO_PRODUCER, ProducerIdAndEpoch
-from mm2.kafka.retrying import retried
+from mm2.kafka.retrying import retried_until
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 _ACKS_ALL = -1
 _BATCH_BYTES = 512 * 1024  # below any sensible max.message.bytes (Kafka's default is 1 MiB)
@@ -87,7 +85,7 @@ class TransactionalWriter:
         """
         async with self._one_at_a_time:
             self._producer = NO_PRODUCER
-            await self._new_epoch(self._timeout_ms if timeout_ms is None else timeout_ms)
+            await self._new_epoch(time.monotonic() + (self._timeout_ms if timeout_ms is None else timeout_ms) / 1000)
             self._perhaps_open = False
 
     async def write(self, topic: str, partition: int, records: Sequence[tuple[bytes, bytes | None]]) -> int:
@@ -133,11 +131,11 @@ class TransactionalWriter:
         batches = record_batches(records, self._producer, first)
         last = -1
         self._perhaps_open = self._epoch_spent = True  # until the commit succeeded, also in case of cancellation
-        await self._retried(partial(self._coordinator.add, self._producer, [partition]), deadline)
+        await retried_until(partial(self._coordinator.add, self._producer, [partition]), self._settings, deadline)
         for batch in batches:
-            base_offset = await self._retried(partial(self._produce, partition, batch), deadline)
+            base_offset = await retried_until(partial(self._produce, partition, batch), self._settings, deadline)
             last = base_offset + batch.records - 1
-        await self._retried(partial(self._coordinator.commit, self._producer), deadline)
+        await retried_until(partial(self._coordinator.commit, self._producer), self._settings, deadline)
         self._perhaps_open = self._epoch_spent = False
         self._sequences[partition] = next_sequence(first, len(records))
         await self._wait_visible(deadline)
@@ -146,7 +144,7 @@ class TransactionalWriter:
     async def _wait_visible(self, deadline: float) -> None:
         """Wait until every marker is written. The transaction is committed even if this fails."""
         try:
-            await self._retried(partial(self._coordinator.commit, self._producer), deadline)
+            await retried_until(partial(self._coordinator.commit, self._producer), self._settings, deadline)
         except ClusterError as error:
             log.info("transactional id %s: transaction committed, but possibly not visible yet: %s", self._id, error)
 
@@ -163,20 +161,16 @@ class TransactionalWriter:
     async def _settle(self, deadline: float) -> None:
         """Abort a transaction that may be open, and get a new epoch if the sequences of this one are unknown."""
         if self._perhaps_open:
-            await self._retried(partial(self._coordinator.abort, self._producer), deadline)
+            await retried_until(partial(self._coordinator.abort, self._producer), self._settings, deadline)
             self._perhaps_open = False
         if self._epoch_spent:
-            await self._new_epoch(max(0, round((deadline - time.monotonic()) * 1000)))
+            await self._new_epoch(deadline)
 
-    async def _new_epoch(self, timeout_ms: int) -> None:
+    async def _new_epoch(self, deadline: float) -> None:
         init = partial(self._coordinator.init, self._producer)
-        self._producer = await retried(init, self._settings, timeout_ms=timeout_ms)
+        self._producer = await retried_until(init, self._settings, deadline)
         self._sequences.clear()
         self._epoch_spent = False
-
-    async def _retried(self, attempt: Callable[[], Awaitable[T]], deadline: float) -> T:
-        left_ms = max(0, round((deadline - time.monotonic()) * 1000))
-        return await retried(attempt, self._settings, timeout_ms=left_ms)
 
     async def _produce(self, partition: TopicPartition, batch: RecordBatch) -> int:
         leader = await self._cluster.leader(partition)

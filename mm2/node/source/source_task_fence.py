@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.source_task_releases import SourceTaskRelease
@@ -19,12 +19,10 @@ from mm2.kafka.errors import BrokerError, ClusterError
 from mm2.kafka.logs.transaction_coordinator import Fenced, TransactionCoordinator
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.transaction_requests import ProducerIdAndEpoch
-from mm2.kafka.retrying import retried
+from mm2.kafka.retrying import retried_until
 from mm2.node.common.fencing_errors import FencingFailedError, permanent_fix
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 
 PARTITIONS_AT_ONCE = 1_000
@@ -129,7 +127,7 @@ class SourceTaskFence:
             self._target, transactional_id, timeout_ms=self._timeout_ms, purpose="fencing"
         )
         try:
-            await self._retried(coordinator.init, time.monotonic() + self._times.check_ms / 1000)
+            await retried_until(coordinator.init, self._retries, time.monotonic() + self._times.check_ms / 1000)
         except ClusterError:
             return False
         return True
@@ -143,7 +141,7 @@ class SourceTaskFence:
             self._target, transactional_id, timeout_ms=self._timeout_ms, purpose="fencing"
         )
         deadline = time.monotonic() + self._times.attempt_ms / 1000
-        acquired = await self._retried(coordinator.init, deadline)
+        acquired = await retried_until(coordinator.init, self._retries, deadline)
         producer = TaskProducer(transactional_id, acquired.producer_id, acquired.epoch)
         if acquired.epoch > 0 and remote:
             released = await self._released(source_task)
@@ -170,14 +168,10 @@ class SourceTaskFence:
         led = [one for one, leader in leaders.items() if not isinstance(leader, BrokerError)]
         for first in range(0, len(led), PARTITIONS_AT_ONCE):
             add = partial(coordinator.add_writable, producer, led[first : first + PARTITIONS_AT_ONCE])
-            if await self._retried(add, deadline):
+            if await retried_until(add, self._retries, deadline):
                 abort = partial(coordinator.abort, producer)
-                await self._retried(abort, deadline)
-                await self._retried(abort, deadline)  # fails until every partition has its marker
-
-    async def _retried(self, attempt: Callable[[], Awaitable[T]], deadline: float) -> T:
-        left_ms = max(0, round((deadline - time.monotonic()) * 1000))
-        return await retried(attempt, self._retries, timeout_ms=left_ms)
+                await retried_until(abort, self._retries, deadline)
+                await retried_until(abort, self._retries, deadline)  # fails until every partition has its marker
 
     def _take(self, error: ClusterError, transactional_id: str) -> None:
         """Warn if source tasks have to run without fencing; otherwise raise an error."""
