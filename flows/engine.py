@@ -30,8 +30,7 @@ from pydantic import TypeAdapter
 from pyspark import SparkContext
 
 from flows.messages import read_message
-from flows.spark.cluster_watch import ClusterWatch
-from flows.spark.context import open_context, ui_url
+from flows.spark.context import ClusterWatch, open_context, ui_url
 from flows.spark.deaths import DRIVER_MEMORY, EXECUTOR_MEMORY, jvm_death
 from flows.spark.lane_job import LaneJob, last_line
 from flows.spark.record_errors import RecordErrors

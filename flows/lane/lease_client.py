@@ -62,7 +62,7 @@ MESSAGE_WAIT_S = 5.0
 
 MAX_QUESTIONS = 8
 """How many failed records are asked about at a time: the node passes so many on to the engine, which evaluates their
-queries one after the other (`mm2.node.engine.failed_records`). Each question holds a connection for up to
+queries one after the other (`mm2.node.engine.lease_service`). Each question holds a connection for up to
 `MESSAGE_WAIT_S`; more of them could use up the client's 100 connections, which the lease's renewal needs, too."""
 
 _RETRY_S = 0.2

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from flows.batch.record_reader import DecodedRecord
 from flows.batch.target_batch import SourceBatch, TargetBatch
-from flows.source.unreadable_batch import UnreadableBatch
+from flows.source.completed_fetch import UnreadableBatch
 from flows.target.produce_errors import ProduceError, describe
 from mm2.core.naming.names import Flow, TopicPartition
 

@@ -25,7 +25,7 @@ from mm2.kafka.protocol.error_codes import ErrorCode
 class RoutedRetryLimit:
     """Ends the retries of routed records after the same limits as those of batches that are passed through.
 
-    Implements `mm2.kafka.logs.producer_queue.RetryLimit` with the rules of `RetryState`.
+    Implements `mm2.kafka.logs.control_producer.RetryLimit` with the rules of `RetryState`.
     """
 
     def __init__(self, timeouts: Timeouts = TIMEOUTS) -> None:

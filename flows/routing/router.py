@@ -8,9 +8,8 @@ import time
 from flows.partition.frames_in_query import FrameInQuery
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.timeouts import TIMEOUTS, Timeouts
-from flows.routing.handlers import Handle
 from flows.routing.new_topics import NewTopics
-from flows.routing.partition_router import RECORDS_AT_ONCE, RECORDS_UNANSWERED, PartitionRouter, RoomForRecords
+from flows.routing.partition_router import RECORDS_AT_ONCE, RECORDS_UNANSWERED, Handle, PartitionRouter, RoomForRecords
 from flows.routing.record_sender import RecordSender
 from flows.source.record_limits import RecordLimits
 from flows.source_task.spawn import Spawn

@@ -29,9 +29,8 @@ from flows.source.topic_id_checker import TopicIdChecker
 from flows.source_task.spawn import Spawn
 from flows.target.dead_letter_writer import DeadLetterWriter
 from flows.target.lost_copies import LostCopies
-from flows.target.producer import Producer
+from flows.target.producer import AlwaysOpen, Producer
 from flows.target.producer_ids import ProducerIds
-from flows.target.send_gate import AlwaysOpen
 from flows.target.size_limits import SizeLimits
 from flows.transaction.transactions import Transactions
 from mm2.core.lanes.lease import PartitionLease, SourceTaskLease

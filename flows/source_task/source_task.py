@@ -18,9 +18,8 @@ from flows.batch.header import HEADER_BYTES, encode_header, read_header
 from flows.commit.committer import Committer
 from flows.commit.exact_offset_writer import ExactOffsetWriter
 from flows.commit.loss_writer import LossWriter
-from flows.commit.offset_committer import OffsetCommitter
+from flows.commit.offset_committer import OffsetCommitter, ReportedOffsets
 from flows.commit.offset_sync_writer import OffsetSyncWriter
-from flows.commit.reported_offsets import ReportedOffsets
 from flows.commit.transaction_committer import TransactionalJournals, TransactionCommitter
 from flows.lane.byte_budget import ByteBudget
 from flows.lane.lease_deadline import LeaseDeadline
@@ -29,8 +28,8 @@ from flows.partition.frame_transform import FrameTransform, LaneTransforms
 from flows.partition.health import PartitionMetrics
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.timeouts import TIMEOUTS, Timeouts
-from flows.routing.handlers import load_handler
 from flows.routing.new_topics import NewTopics
+from flows.routing.partition_router import load_handler
 from flows.routing.record_sender import RoutedRetryLimit
 from flows.routing.router import RecordRouter
 from flows.source.record_limits import RecordLimits, record_limit

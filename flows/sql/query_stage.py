@@ -28,8 +28,7 @@ from flows.partition.replicator import PartitionReplicator
 from flows.source.record_limits import RecordLimits
 from flows.source_task.spawn import Spawn
 from flows.sql.exchange import LATE_S, RowExchange, RowsOfFrame
-from flows.sql.record_builder import record_builder, records_of
-from flows.sql.written import FailedRow
+from flows.sql.written import FailedRow, record_builder, records_of
 from mm2.core.lanes.query_trials import FatalRecord, FrameSpan, QueryTrial
 from mm2.core.naming.names import TopicPartition
 

@@ -8,14 +8,35 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from flows.batch.choice import MAX_UNCOMPRESSED
 from flows.batch.codecs import compress
 from flows.batch.decoded import HEADER_COST
 from flows.batch.header import HEADER_BYTES, LENGTH_END, MAGIC, NO_PRODUCER, BatchHeader
 from flows.batch.target_batch import Runs, WrittenBatch
-from flows.sql.record_builder import record_builder, records_of
 from flows.sql.rows import ERROR, FAILED, FRAME, NO_FRAME, OFFSET
+
+_NO_LIMIT = 2**31 - 1
+
+
+def record_builder() -> DefaultRecordBatchBuilder:
+    """Return a builder of uncompressed records without a producer, for `records_of`."""
+    return DefaultRecordBatchBuilder(
+        magic=MAGIC,
+        compression_type=0,
+        is_transactional=0,
+        producer_id=NO_PRODUCER,
+        producer_epoch=-1,
+        base_sequence=-1,
+        batch_size=_NO_LIMIT,
+    )
+
+
+def records_of(builder: DefaultRecordBatchBuilder) -> bytes:
+    """Return the records that were appended, without the header of the batch."""
+    return bytes(builder.build())[HEADER_BYTES:]
+
 
 _INTEGER = pa.int64()
 _NO_TIMESTAMP = -1

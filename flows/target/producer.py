@@ -1,10 +1,12 @@
-"""Producing for one source task: requests to each target broker with one batch per partition."""
+"""Producing for one source task: requests to each target broker with one batch per partition, and the
+gate that limits how many are sent at once."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
+from typing import Protocol
 
 from flows.lane.byte_budget import ByteBudget
 from flows.lane.loop_turns import LoopTurns
@@ -14,13 +16,58 @@ from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.source_task.spawn import Spawn
 from flows.target.leader_watch import LeaderWatch
 from flows.target.produce_errors import DUPLICATE, ErrorAction, ProduceError, from_exception, from_response
-from flows.target.send_gate import ProducerIdSource, SendGate
 from mm2.core.settings.client import ProduceSettings
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.connection.diagnosis import broker, cut_off
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.produce_request import ProduceAnswer, ProduceRequest
+
+
+class SendGate(Protocol):
+    """``transactional_id`` belongs to the batches if they are transactional."""
+
+    @property
+    def transactional_id(self) -> str | None: ...
+
+    def admits(self, partition: PartitionReplicator, /) -> bool:
+        """Return whether the next batch may be sent now. If not, the partition is offered to the producer again."""
+
+    def sent(self, size: int, /) -> None:
+        """A batch of ``size`` bytes is being sent."""
+
+    def answered(self) -> None:
+        """A request was answered, or failed."""
+
+
+class ProducerIdSource(Protocol):
+    """Gives partitions the producer id to send with. ``warning``: why it is weaker than it should be."""
+
+    warning: str | None
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether the target recognizes a batch that is sent twice."""
+
+    def assign(self, partition: PartitionReplicator, /) -> None:
+        """Assign the partition a producer id that it has not used, now or as soon as there is one."""
+
+    def disable_idempotence(self, reason: str, /) -> None:
+        """The target does not permit idempotent writes."""
+
+
+class AlwaysOpen:
+    """At least once: batches are sent outside transactions."""
+
+    transactional_id = None
+
+    def admits(self, _: PartitionReplicator) -> bool:
+        return True
+
+    def sent(self, size: int) -> None: ...
+
+    def answered(self) -> None: ...
+
 
 log = logging.getLogger("mm2.producer")
 

@@ -2,9 +2,7 @@
 cluster's consumer groups on it. docs/reference/client.md describes the API, docs/how-to/failover.md its use."""
 
 from mm2.client.config import ConfigInvalid, MirrorClientConfig
-from mm2.client.errors import CheckpointsIncomplete, NoCheckpoints
-from mm2.client.mirror_client import MirrorClient
-from mm2.client.mirror_client_async import AsyncMirrorClient
+from mm2.client.mirror_client import AsyncMirrorClient, CheckpointsIncomplete, MirrorClient, NoCheckpoints
 from mm2.client.offsets import OffsetAndMetadata
 from mm2.core.naming.names import TopicPartition
 from mm2.core.policies import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy

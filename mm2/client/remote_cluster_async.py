@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from typing import overload
 
 from mm2.client.config import MirrorClientConfig
-from mm2.client.mirror_client_async import AsyncMirrorClient
+from mm2.client.mirror_client import TIMEOUT, AsyncMirrorClient
 from mm2.client.offsets import GroupOffsets
-from mm2.client.patience import TIMEOUT
 
 
 async def replication_hops(

@@ -1,9 +1,12 @@
-"""Loads a file into settings and collects its problems."""
+"""Loads a file into settings and collects its problems.
+
+Aliases with the same brokers are one of them: usually a line that was copied and not changed.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +16,6 @@ from mm2.config.checks.aliases import check_alias_characters, check_ambiguous_al
 from mm2.config.checks.exposure import check_exposure
 from mm2.config.checks.foreign.file_types import without_byte_order_mark
 from mm2.config.checks.loops import check_loops
-from mm2.config.checks.one_cluster import check_one_cluster
 from mm2.config.checks.spark import check_spark, check_threads
 from mm2.config.checks.unused_security import check_unused_security
 from mm2.config.clients.client_reader import ClientReader
@@ -30,6 +32,35 @@ from mm2.config.keys.node_keys import OwnSettings, RestSettings
 from mm2.config.security.listeners import read_listening
 from mm2.config.settings import FlowSettings, NodeSettings
 from mm2.core.naming.names import Flow
+
+
+def check_one_cluster(file: Properties, flows: Iterable[FlowSettings], problems: ProblemLog) -> None:
+    """Add a warning for each pair of aliases that share a broker; it can be intended.
+
+    Only addresses are compared here. A running node compares the cluster IDs.
+    """
+    pairs = dict.fromkeys(tuple(sorted((one.flow.source, one.flow.target))) for one in flows if one.enabled)
+    for pair in pairs:
+        keys = [f"{alias}.bootstrap.servers" for alias in pair]
+        if not all(key in file for key in keys):
+            continue
+        first, second = sorted((file[key] for key in keys), key=_line)
+        if both := sorted(_servers(first) & _servers(second)):
+            second.warn(
+                problems,
+                f"{both[0]} is in line {_line(first)} too, so {' and '.join(pair)} are the same cluster",
+                f"correct line {_line(first)} or {_line(second)}, unless this is intended",
+            )
+
+
+def _servers(value: Value) -> set[str]:
+    return {server.lower() for server in read_list(value.text)}
+
+
+def _line(value: Value) -> int:
+    assert value.entry is not None
+    return value.entry.line
+
 
 PUBLIC_PATHS = ("docs", "flows", "health", "metrics", "node", "openapi.json")
 """First segments of the node's public REST paths (docs/reference/rest.md)."""

@@ -1,4 +1,4 @@
-"""An election by another system while the flow's Kafka group is held.
+"""The election of a flow: by its Kafka group, or by another system while that group is held.
 
 The group excludes a Java MirrorMaker, which does not use that system, and nodes that are configured to elect by the
 group itself: they offer another protocol name in it, so the broker rejects the node that joins second.
@@ -7,11 +7,16 @@ group itself: they offer another protocol name in it, so the broker rejects the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
 from typing import Self
 
+from mm2.core.settings.election import ElectionSettings
+from mm2.election.kafka.group_messages import HOLDING
+from mm2.election.kafka.kafka_group import GroupSettings, KafkaGroup
 from mm2.election.membership_stream import MembershipStream
-from mm2.election.protocol import DecidingElection, Election, Joined, Lost, MemberInfo, Membership
+from mm2.election.protocol import Assign, DecidingElection, Election, Joined, Json, Lost, MemberInfo, Membership
+from mm2.kafka.client.cluster import Cluster
 
 Decide = Callable[[MemberInfo, Joined], DecidingElection]
 """Creates the deciding election, not entered yet, with the group's last rebalance; called each time the group is
@@ -132,3 +137,33 @@ async def _ended(task: asyncio.Task[None] | None) -> None:
     if task is not None:
         task.cancel()
         await asyncio.wait([task])
+
+
+ElectionOfGroup = Callable[[Cluster, GroupSettings, MemberInfo, Assign], Election]
+"""Creates the election of a Kafka group, not entered yet."""
+
+
+def choose_election(
+    backend: ElectionSettings | None,
+    cluster: Cluster,
+    group: GroupSettings,
+    info: MemberInfo,
+    assign: Assign,
+    *,
+    by_group: ElectionOfGroup = KafkaGroup,
+) -> Election:
+    """Return a flow's election, not entered yet: by ``backend`` if given, otherwise by the ``group`` itself.
+
+    ``cluster`` is a separate client of the flow's target. A group that is only held has one protocol name for each of
+    the backend's places, so the broker rejects a node that uses a different election.
+    """
+    if backend is None:
+        return by_group(cluster, group, info, assign)
+    protocols = tuple(f"{HOLDING}{place}" for place in backend.places)
+    held = by_group(cluster, replace(group, protocols=protocols), info, _assign_nothing)
+    return GroupGuardedElection(held, lambda latest, joined: backend.make(latest, assign, joined), info)
+
+
+def _assign_nothing(_generation: int, _members: Mapping[str, MemberInfo]) -> dict[str, Json]:
+    """Return no assignments: in a held group the backend assigns."""
+    return {}

@@ -18,7 +18,7 @@ from mm2.core.naming.names import Flow
 from mm2.kafka.admin.topics import NewTopic, create_topics
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
-from mm2.kafka.groups.task_waits import unless
+from mm2.kafka.groups.member_requests import unless
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.mirror1.engine import MirrorEngine
 from mm2.mirror1.stream import TIMES, Stream

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.last_known_lag import last_known_lag
 from mm2.node.status.status_model import FlowStatus, NodeStatus
+from mm2.rest.merge.flow_merge import own_share
 from mm2.rest.merge.flow_problems import flow_problems, pause_of
-from mm2.rest.merge.own_share import own_share
 
 NAMED_TOPICS = 5
 """Number of topics in the banner, enough to see whether the topic filter works as intended."""

@@ -10,18 +10,77 @@ which must not delay leases and group heartbeats on the event loop.
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from email.utils import formatdate
 from importlib.metadata import version
 
 from fastapi import FastAPI
+from starlette.datastructures import MutableHeaders
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mm2.core.settings.listener import ListenerSettings
+from mm2.core.settings.response_headers import HeaderRule
 from mm2.rest.endpoint import Endpoint, RestContext
 from mm2.rest.internal.share_api import share_router
 from mm2.rest.internal.signed_calls import add_refusals
 from mm2.rest.public.responses import HeadAsGet
 from mm2.rest.server.allowed_hosts import AllowedHosts
-from mm2.rest.server.response_headers import add_response_headers
+
+
+def add_response_headers(app: FastAPI, listening: ListenerSettings) -> None:
+    """Apply ``listening`` to every response of ``app``, including errors and preflight requests."""
+    if (allowed := listening.cross_origin) is not None:
+        app.add_middleware(
+            AllowedOrigins, allows=allowed.allows, allow_methods=allowed.methods, allow_headers=("Content-Type",)
+        )
+    if listening.headers:
+        app.add_middleware(ResponseHeaders, rules=listening.headers)
+
+
+class AllowedOrigins(CORSMiddleware):
+    """Starlette's CORS middleware with a predicate for origins."""
+
+    def __init__(
+        self, app: ASGIApp, *, allows: Callable[[str], bool], allow_methods: Sequence[str], allow_headers: Sequence[str]
+    ) -> None:
+        super().__init__(app, allow_methods=allow_methods, allow_headers=allow_headers)
+        self._allows = allows
+
+    def is_allowed_origin(self, origin: str) -> bool:
+        return self._allows(origin)
+
+
+class ResponseHeaders:
+    """Adds headers by rules; dates are relative to ``now``, in seconds since 1970."""
+
+    def __init__(self, app: ASGIApp, *, rules: Sequence[HeaderRule], now: Callable[[], float] = time.time) -> None:
+        self._app = app
+        self._rules = rules
+        self._now = now
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._add(MutableHeaders(scope=message))
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+    def _add(self, headers: MutableHeaders) -> None:
+        own = {name.lower() for name in headers}
+        for rule in self._rules:
+            if rule.name.lower() in own:
+                continue
+            value = rule.value
+            if rule.date_in_ms is not None:
+                value = formatdate(self._now() + rule.date_in_ms / 1000, usegmt=True)
+            if rule.adds:
+                headers.append(rule.name, value)
+            else:
+                headers[rule.name] = value
+
 
 ENDPOINTS: Mapping[str, str] = {
     "health": "mm2.rest.public.health:ENDPOINT",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import random
 import struct
 from collections import Counter, deque
@@ -22,6 +23,7 @@ from flows.batch.target_batch import ProducerId, SourceBatch
 from flows.source.completed_fetch import read_completed_fetch
 from mm2.config.security.jaas import JaasError
 from mm2.config.security.jaas import parse as parse_jaas
+from mm2.config.security.kerberos.login import principals
 from mm2.config.security.tls.formats.der import DerError
 from mm2.config.security.tls.formats.der import parse as parse_der
 from mm2.config.security.tls.formats.jks import read_jks
@@ -29,7 +31,6 @@ from mm2.config.security.tls.formats.key_store import StoreError
 from mm2.config.security.tls.formats.pkcs12 import read_pkcs12
 from mm2.core.assignment.source_task_releases import SourceTaskRelease, decode_release
 from mm2.core.coordination.skips import NO_SKIPS, decode_skips, encode_skips
-from mm2.core.kerberos.keytab import principals
 from mm2.core.kerberos.ticket_cache import read_ticket_cache
 from mm2.core.lanes.losses import Loss, decode_loss, encode_loss, encode_loss_key
 from mm2.core.naming.names import TopicPartition
@@ -47,11 +48,9 @@ from mm2.core.wire.consumer_protocol import (
     encode_subscription,
 )
 from mm2.core.wire.formats import Checkpoint, FormatError, Heartbeat, OffsetSync
-from mm2.election.kafka.group_answers import GroupAnswer, decode_answer, encode_answer
-from mm2.election.kafka.group_messages import decode_member
+from mm2.election.kafka.group_messages import GroupAnswer, decode_answer, decode_member, encode_answer
 from mm2.election.protocol import MemberInfo
-from mm2.election.zookeeper.member_znodes import decode_member_znode, encode_member_znode
-from mm2.election.zookeeper.zookeeper_election import decode_round
+from mm2.election.zookeeper.zookeeper_election import decode_member_znode, decode_round, encode_member_znode
 from mm2.kafka.decompression import Codec, DecompressionError, OutputTooLargeError, decompress
 from mm2.kafka.errors import BrokerError
 from mm2.kafka.logs.stored_records import decode as decode_stored
@@ -219,6 +218,7 @@ _JSON = (
 
 _MEMBER = MemberInfo(node_id="one", url="http://one", capacity=2, kinds=("K",), tasks=("a", "b"), version="1")
 _ANSWER = GroupAnswer(leader_id="m", members={"m": _MEMBER}, assignment={"a": [1, 2]})
+_ANSWER_JSON = lzma.decompress(encode_answer(_ANSWER)[1:])
 _TOKEN = ".".join((encode({"alg": "none"}), encode({"exp": 2_000_000_000, "iat": 1, "sub": "mm2"}), "c2ln"))
 _STORES = {suffix: tuple(path.read_bytes() for path in sorted(STORES.glob(f"*.{suffix}"))) for suffix in ("jks", "p12")}
 _REGISTRATION = json.dumps(
@@ -312,6 +312,9 @@ TARGETS: dict[str, Target] = {
     ),
     "member metadata": Target(decode=decode_member, seeds=_JSON),
     "group answer": Target(decode=decode_answer, seeds=(encode_answer(_ANSWER),)),
+    "JSON of a group answer": Target(
+        decode=lambda data: decode_answer(b"\x01" + lzma.compress(data)), seeds=(_ANSWER_JSON, *_JSON)
+    ),
     "member znode": Target(decode=decode_member_znode, seeds=(encode_member_znode(_MEMBER, None), *_JSON)),
     "rebalance znode": Target(decode=decode_round, seeds=_JSON),
     "broker registration": Target(

@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from mm2.core.mirror1.assignors import ASSIGNORS, RANGE, ROUND_ROBIN
-from mm2.core.mirror1.subscriber import Subscriber
+from mm2.core.mirror1.assignors import ASSIGNORS, RANGE, ROUND_ROBIN, Subscriber
 from mm2.core.naming.names import TopicPartition
 from mm2.core.wire.consumer_protocol import (
     decode_assignment,

@@ -10,7 +10,7 @@ import pytest
 
 from mm2.config.load import load
 from mm2.core.wire.formats import Checkpoint
-from mm2.node.checkpoint.checkpoint_metrics import CheckpointMetrics
+from mm2.node.checkpoint.checkpoint_log import CheckpointMetrics
 from mm2.node.checkpoint.checkpoint_task import CheckpointTask
 from tests.lab.history import Partitions, read_topic
 from tests.lab.settings import ONE_COPY

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from mm2.cli.clusters.cluster_access import ANSWER_MS, connection_error, reason, short_timeout_cluster
-from mm2.client.upstream import sources
+from mm2.client.mirror_client import sources
 from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings, NodeSettings
 from mm2.core.naming.heartbeat_paths import HeartbeatFlow, HeartbeatPlace, expected_heartbeats

@@ -8,20 +8,200 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from mm2.config.grammar.java_types import Int, at_least
+from mm2.config.checks.spark import MASTER, check_modes, check_protection, checked_master
+from mm2.config.clients.client_reader import ClientReader
+from mm2.config.clients.ignored_client_keys import ClientKind
+from mm2.config.grammar.java_types import Int, Long, at_least
 from mm2.config.grammar.problems import Problem, ProblemLog
+from mm2.config.grammar.properties import Entry
+from mm2.config.grammar.values import Value
 from mm2.config.keys import declaration
 from mm2.config.keys.class_keys import ClassKey
 from mm2.config.keys.class_loading import ClassProblem, load_own
 from mm2.config.keys.declaration import KeyModel, node_key
-from mm2.config.mirror1.consumer_file import ConsumerFile, read_consumer
-from mm2.config.mirror1.old_keys import BLACKLIST, STREAMS, WHITELIST
+from mm2.config.keys.node_keys import EngineSettings
+from mm2.config.mirror1.client_file import BROKERS_INSTEAD, RESET, STRATEGIES, ClientFile, GroupKeys
+from mm2.config.mirror1.old_keys import BLACKLIST, STREAMS, WHITELIST, ZOOKEEPER
 from mm2.config.mirror1.options import PROGRAM, MirrorOptions
-from mm2.config.mirror1.producer_file import ProducerFile, read_producer
 from mm2.config.regex.java_characters import JavaRegexError
 from mm2.config.regex.java_regex import compile_java
-from mm2.core.mirror1.settings import MirrorSettings, Partitioning
+from mm2.core.mirror1.assignors import JAVA_CLASSES
+from mm2.core.mirror1.settings import ConsumerSettings, GroupMembership, MirrorSettings, Partitioning
 from mm2.core.mirror1.user_class import UserClass
+from mm2.core.settings.client import ClientSettings, ProduceSettings
+from mm2.core.settings.zookeeper_connect import ZooKeeperConnect
+
+STORAGE = "offsets.storage"
+_IN_KAFKA, _IN_ZOOKEEPER = "kafka", "zookeeper"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerFile:
+    """The file and its settings, which are only valid if ``file.problems`` have no error."""
+
+    file: ClientFile
+    settings: ConsumerSettings
+
+
+def read_consumer(path: Path, *, joins_group: bool) -> ConsumerFile:
+    """Read the file at ``path``. The default of auto.offset.reset is Java's, latest.
+
+    ``joins_group`` False: only the offsets of the group are read, so that its assignors are of no importance.
+    """
+    file = ClientFile.read(path, ClientKind.CONSUMER)
+    problems = file.problems
+    keys = declaration.read(GroupKeys, file.properties, problems)
+    if RESET not in file.properties or file.properties[RESET].text.strip() != keys.auto_offset_reset:
+        file.properties[RESET] = Value(keys.auto_offset_reset)  # the other models have another default
+    if not keys.group_id and not file.unreadable:
+        problems.error("missing", "add group.id, the name of the consumer group", key="group.id")
+    _check_session(file, keys)
+    if joins_group:
+        _check_assignors(file, keys)
+    storage = _offsets_storage(file)
+    wait = f"{BROKERS_INSTEAD}, as soon as the offsets of the group are in Kafka"
+    zookeeper = file.zookeeper(fix=wait if storage == _IN_ZOOKEEPER else BROKERS_INSTEAD)
+    _check_storage(file, storage, is_readable=zookeeper is not None)
+    reader = ClientReader(
+        clusters=Entry(file=str(path), line=1, key="bootstrap.servers", raw="", value=""), problems=problems
+    )
+    group = GroupMembership(
+        group_id=keys.group_id or "",
+        session_timeout_ms=keys.session_timeout_ms,
+        heartbeat_interval_ms=keys.heartbeat_interval_ms,
+        max_poll_interval_ms=keys.max_poll_interval_ms,
+        instance_id=keys.group_instance_id or None,
+        assignors=keys.assignors,
+    )
+    settings = ConsumerSettings(
+        file=str(path),
+        client=file.client(group.group_id),
+        zookeeper=zookeeper,
+        has_old_offsets=zookeeper is not None and storage == _IN_ZOOKEEPER,
+        fetch=reader.fetch(file.properties),
+        group=group,
+        exclude_internal_topics=keys.exclude_internal_topics,
+    )
+    return ConsumerFile(file=file, settings=settings)
+
+
+def _check_session(file: ClientFile, keys: GroupKeys) -> None:
+    if keys.heartbeat_interval_ms < keys.session_timeout_ms:
+        return
+    name = "heartbeat.interval.ms" if "heartbeat.interval.ms" in file.properties else "session.timeout.ms"
+    file.properties[name].refuse(
+        file.problems,
+        "heartbeat.interval.ms must be less than session.timeout.ms",
+        f"write heartbeat.interval.ms = {max(1, keys.session_timeout_ms // 3)}",
+    )
+
+
+def _check_assignors(file: ClientFile, keys: GroupKeys) -> None:
+    if keys.assignors:
+        return
+    supported = " or ".join(JAVA_CLASSES.values())
+    file.properties[STRATEGIES].refuse(
+        file.problems,
+        "has no assignor that is supported here: range and roundrobin are",
+        f"write {supported}: first in the files of all members of the group, and restart them, or stop all of them",
+    )
+
+
+def _offsets_storage(file: ClientFile) -> str:
+    """Return where Kafka's old consumer has its offsets: in ZooKeeper by default."""
+    value = file.properties.get(STORAGE)
+    return _IN_ZOOKEEPER if value is None else value.text.strip().lower()
+
+
+def _check_storage(file: ClientFile, storage: str, *, is_readable: bool) -> None:
+    """Warn that offsets in ZooKeeper are only read, and reject the file if it says that they are there but not where.
+
+    ``is_readable``: the file says where ZooKeeper is.
+    """
+    problems, value = file.problems, file.properties.get(STORAGE)
+    if value is not None and storage not in (_IN_KAFKA, _IN_ZOOKEEPER):
+        value.refuse(problems, f"must be {_IN_ZOOKEEPER} or {_IN_KAFKA}", f"write {STORAGE} = {_IN_ZOOKEEPER}")
+    elif storage == _IN_ZOOKEEPER and is_readable:
+        file.properties[ZOOKEEPER].warn(
+            problems,
+            "offsets of the group that Kafka does not have are read from ZooKeeper at the start; they are committed to"
+            " Kafka",
+            f"write {STORAGE} = {_IN_KAFKA} as soon as they are in Kafka",
+        )
+    elif value is not None and storage == _IN_ZOOKEEPER:
+        value.refuse(
+            problems,
+            f"offsets are read from ZooKeeper only with {ZOOKEEPER}, and without bootstrap.servers",
+            f"replace bootstrap.servers with {ZOOKEEPER} = host:2181, or write {STORAGE} = {_IN_KAFKA} if the group has"
+            " its offsets in Kafka",
+        )
+
+
+class BufferKeys(KeyModel):
+    """Sizes are bytes. The default is that of ``mm2.lane.buffer.bytes``."""
+
+    buffer_memory: Annotated[Long, at_least(1_048_576, "a batch of common size would not fit")] = node_key(
+        "buffer.memory",
+        64 * 1024 * 1024,
+        "Maximum bytes that a lane has fetched and that are not yet acknowledged; it pauses fetching beyond. Default of"
+        " a Java producer: 33554432.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerFile:
+    """The file and its settings, which are only valid if ``file.problems`` have no error."""
+
+    file: ClientFile
+    client: ClientSettings
+    zookeeper: ZooKeeperConnect | None
+    produce: ProduceSettings
+    lane_buffer_bytes: int
+    spark: Mapping[str, str]
+    hidden_spark: frozenset[str]
+    engine: EngineSettings
+
+
+def read_producer(path: Path) -> ProducerFile:
+    """Read the file at ``path``.
+
+    acks=all is the default, as in Java. The default of five batches in flight keeps the order, too, because the
+    producer is idempotent; MirrorMaker 1 had one.
+    """
+    file = ClientFile.read(path, ClientKind.PRODUCER)
+    reader = ClientReader(
+        clusters=Entry(file=str(path), line=1, key="bootstrap.servers", raw="", value=""), problems=file.problems
+    )
+    own_id = file.properties.get("client.id")
+    spark = {name: value for name, value in file.properties.items() if name.startswith("spark.")}
+    engine = declaration.read(EngineSettings, file.properties, file.problems)
+    _check_spark(file, engine)
+    return ProducerFile(
+        file=file,
+        client=file.client((own_id.text.strip() if own_id is not None else "") or PROGRAM),
+        zookeeper=file.zookeeper(),
+        produce=reader.produce(file.properties),
+        lane_buffer_bytes=declaration.read(BufferKeys, file.properties, file.problems).buffer_memory,
+        spark={name: value.text for name, value in spark.items()},
+        hidden_spark=frozenset(name for name, value in spark.items() if value.is_hidden),
+        engine=engine,
+    )
+
+
+def _check_spark(file: ClientFile, engine: EngineSettings) -> None:
+    check_modes(file.properties, file.problems)
+    master = checked_master(file.properties, file.problems)
+    if master is None:
+        return
+    if not master.elsewhere:
+        check_protection(master, file.properties, engine, file.problems)
+    else:
+        file.properties[MASTER].refuse(
+            file.problems,
+            f"must be on this machine: {PROGRAM} has no listener for lanes on other machines",
+            "remove the line; mm2 run replicates with lanes on other machines (see mm2 migrate-mm1 --help)",
+        )
+
 
 WITHOUT_EFFECT: Mapping[str, tuple[str, str]] = {
     "--new.consumer": ("there is only one consumer", "remove the option"),

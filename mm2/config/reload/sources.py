@@ -13,18 +13,89 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mm2.config.grammar import providers
 from mm2.config.grammar.problems import Problem
+from mm2.config.grammar.values import Value
 from mm2.config.keys import sql_keys
 from mm2.config.load import File, Loaded, load_file
 from mm2.config.reload.comparison import ParsedConfig
-from mm2.config.security.kerberos.files import login_files
-from mm2.config.security.oauth.files import oauth_files
+from mm2.config.security import jaas
+from mm2.config.security.kerberos.krb5_files import Krb5ConfError, all_files, read_krb5_conf
+from mm2.config.security.kerberos.krb5_module import MODULES, OptionsError, read_options
+from mm2.config.security.oauth.assertion import FILE, KEY_FILE, TEMPLATE
+from mm2.config.security.oauth.endpoint import URL, token_file
+from mm2.config.security.sasl_properties import JAAS, jaas_file, read_jaas_file
 from mm2.config.sql.query_source import query_path
+
+_PROTOCOL, _JAAS = "security.protocol", "sasl.jaas.config"
+
+
+def login_files(properties: Mapping[str, Value]) -> frozenset[Path]:
+    """Return the files of all clients with ``properties``, those of the whole file, including missing ones."""
+    if not any(name.endswith(_PROTOCOL) and "SASL" in value.text.upper() for name, value in properties.items()):
+        return frozenset()
+    file = jaas_file()
+    kerberos = [module for module in _modules(properties, file) if module.name in MODULES]
+    found = set(_of_modules(kerberos))
+    if kerberos:
+        found |= all_files()
+    return frozenset(found if file is None else found | {file})
+
+
+def _modules(properties: Mapping[str, Value], file: Path | None) -> Iterator[jaas.LoginModule]:
+    for name, value in properties.items():
+        if name.endswith(_JAAS) and value.entry is not None and not value.entry.broken:
+            try:
+                yield jaas.parse(value.text)
+            except jaas.JaasError:
+                continue  # an error of the file
+    if file is not None:
+        try:
+            yield from read_jaas_file(file)
+        except jaas.JaasError:
+            return  # the same
+
+
+def _of_modules(modules: Iterable[jaas.LoginModule]) -> Iterator[Path]:
+    for module in modules:
+        try:
+            options = read_options(module, _krb5_conf())
+        except OptionsError:
+            continue
+        yield from (Path(path) for path in (options.keytab, options.ticket_cache) if path is not None)
+
+
+def _krb5_conf() -> str | None:
+    try:
+        return read_krb5_conf()
+    except Krb5ConfError:
+        return None
+
+
+_STORES = ("ssl.truststore.location", "ssl.keystore.location")
+
+
+def oauth_files(key: str, text: str) -> Iterator[Path]:
+    """Return the files that ``key`` of the file names, at any level, such as ``A.sasl.oauthbearer.assertion.file``."""
+    if key.endswith((FILE, KEY_FILE, TEMPLATE)) and text.strip():
+        yield Path(text.strip())
+    elif key.endswith(URL) and (path := token_file(text)) is not None:
+        yield path
+    elif key.endswith(JAAS):
+        yield from _stores(text)
+
+
+def _stores(text: str) -> Iterator[Path]:
+    try:
+        options = jaas.parse(text).options
+    except jaas.JaasError:  # is reported where the login is read
+        return
+    yield from (Path(options[name].strip()) for name in _STORES if options.get(name, "").strip())
+
 
 _LOCATIONS = ("ssl.truststore.location", "ssl.keystore.location")
 

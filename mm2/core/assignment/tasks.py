@@ -18,7 +18,7 @@ class TaskKind:
     SOURCE = "MirrorSourceConnector"
     CHECKPOINT = "MirrorCheckpointConnector"
     HEARTBEAT = "MirrorHeartbeatConnector"
-    ALL = (SOURCE, CHECKPOINT, HEARTBEAT)
+    ALL = (CHECKPOINT, HEARTBEAT, SOURCE)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -15,11 +15,17 @@ from dataclasses import dataclass
 from mm2.core.access.rights import on_group
 from mm2.core.settings.election import BACKENDS
 from mm2.core.topics.acls import Operation
-from mm2.election.kafka.group_answers import decode_answer, encode_answers
-from mm2.election.kafka.group_messages import ELECTING, HOLDING, PROTOCOL_TYPE, decode_member, encode_member
-from mm2.election.membership_stream import MembershipStream
+from mm2.election.kafka.group_messages import (
+    ELECTING,
+    HOLDING,
+    PROTOCOL_TYPE,
+    decode_answer,
+    decode_member,
+    encode_answers,
+    encode_member,
+)
+from mm2.election.membership_stream import MembershipStream, SessionElection
 from mm2.election.protocol import Assign, HeldByOther, Joined, Lost, MemberInfo
-from mm2.election.session_election import SessionElection
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.connection.diagnosis import cut_off

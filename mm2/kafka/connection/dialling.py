@@ -15,9 +15,8 @@ from mm2.core.settings.sasl import SaslLogin
 from mm2.kafka.connection.diagnosis import BrokerEndpoint
 from mm2.kafka.connection.frames import FramedConnection
 from mm2.kafka.connection.sockets import SocketBuffers
-from mm2.kafka.sasl.handshake import Send, authenticate
 from mm2.kafka.sasl.login import Login, LoginFailed
-from mm2.kafka.sasl.logins import login_of, renewed
+from mm2.kafka.sasl.logins import Send, authenticate, login_of, renewed
 from mm2.kafka.sasl.session import SHARES, Session, SessionShares
 
 SETUP_ERRORS = (aiokafka_errors.KafkaError, OSError, ValueError, KeyError, AssertionError, LoginFailed)
@@ -34,7 +33,7 @@ _NEVER_MS = 2**31 - 1  # for aiokafka's request timer: the caller limits the who
 class Authentication:
     """How connections authenticate with SASL.
 
-    ``login_of`` returns the login for settings. ``authenticate``: see `mm2.kafka.sasl.handshake.authenticate`.
+    ``login_of`` returns the login for settings. ``authenticate``: see `mm2.kafka.sasl.logins.authenticate`.
     """
 
     login_of: Callable[[SaslLogin], Login] = login_of

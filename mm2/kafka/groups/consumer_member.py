@@ -13,9 +13,8 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from mm2.core.mirror1.assignors import ASSIGNORS
+from mm2.core.mirror1.assignors import ASSIGNORS, Subscriber
 from mm2.core.mirror1.settings import GroupMembership
-from mm2.core.mirror1.subscriber import Subscriber
 from mm2.core.naming.names import TopicPartition
 from mm2.core.wire.consumer_protocol import (
     decode_assignment,
@@ -32,8 +31,7 @@ from mm2.kafka.errors import BrokerError, ClusterError, RequestTimedOut, Unreach
 from mm2.kafka.groups.group_coordinators import ask_coordinators
 from mm2.kafka.groups.groups import COMMIT_BYTES, commit_row_bytes
 from mm2.kafka.groups.member_errors import MembershipRefused, member_commit_error, refused
-from mm2.kafka.groups.member_requests import COORDINATOR_MOVED, NOT_A_MEMBER, GroupMember, MemberRequests
-from mm2.kafka.groups.task_waits import end, unless
+from mm2.kafka.groups.member_requests import COORDINATOR_MOVED, NOT_A_MEMBER, GroupMember, MemberRequests, end, unless
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.group_requests import CONSUMER_PROTOCOL
 from mm2.kafka.protocol.membership_requests import Generation, JoinedGroup, MemberCommitRequest

@@ -1,4 +1,7 @@
-"""A member's requests to the coordinator of its group: join, synchronize, heartbeat, leave."""
+"""A member's requests to the coordinator of its group: join, synchronize, heartbeat, leave.
+
+They are those of consumers and of the members of an election, which differ in the protocol type.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,6 @@ from mm2.core.topics.acls import Operation
 from mm2.kafka.client.cluster import Cluster, CoordinatorKind
 from mm2.kafka.clock import session_clock
 from mm2.kafka.errors import BrokerError, ClusterError, check
-from mm2.kafka.groups.task_waits import end
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.membership_requests import (
     Generation,
@@ -24,6 +26,26 @@ from mm2.kafka.protocol.membership_requests import (
     JoinGroupRequest,
     SyncGroupRequest,
 )
+
+
+async def end(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel the tasks and wait for their end; their exceptions count as seen."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def unless(event: asyncio.Event, work: Coroutine[Any, Any, None], *, name: str) -> None:
+    """Run ``work`` as task ``name`` and raise its exceptions; cancel it when ``event`` is set."""
+    task = asyncio.create_task(work, name=name)
+    waiting = asyncio.create_task(event.wait(), name=f"{name}: {unless.__name__}")
+    try:
+        await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+    finally:
+        await end(task, waiting)
+
 
 T = TypeVar("T")
 

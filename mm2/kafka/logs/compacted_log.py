@@ -16,8 +16,7 @@ from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.client.offsets import OffsetSpec, list_offsets
 from mm2.kafka.errors import BrokerError, ClusterError, RequestTimedOut, check
-from mm2.kafka.logs.open_transactions import OpenTransactions
-from mm2.kafka.logs.record_fetch import fetch_records
+from mm2.kafka.logs.record_fetch import OpenTransactions, fetch_records
 from mm2.kafka.logs.stored_records import StoredRecord
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.retrying import API_TIMEOUT_MS, retried

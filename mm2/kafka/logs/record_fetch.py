@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from mm2.core.access.rights import on_topic
 from mm2.core.naming.names import TopicPartition
@@ -10,10 +10,36 @@ from mm2.core.settings.client import IsolationLevel
 from mm2.core.topics.acls import Operation
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterError, check
-from mm2.kafka.logs.open_transactions import OpenTransactions
-from mm2.kafka.logs.stored_records import StoredRecord, decode, read_batches
+from mm2.kafka.logs.stored_records import Ended, StoredRecord, Written, decode, read_batches
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.fetch_request import FetchedPartition, FetchFrom, FetchRequest
+
+
+class OpenTransactions:
+    """The open transactions of one partition, by producer ID.
+
+    A fetch with read_committed returns nothing behind the first open transaction: the producer of one hides what others
+    have committed after it. Here, a transaction becomes visible with its own commit, and so do records outside
+    transactions.
+    """
+
+    def __init__(self) -> None:
+        self._records: dict[int, list[StoredRecord]] = {}
+
+    def visible(self, batches: Iterable[Written | Ended]) -> list[StoredRecord]:
+        """Return the records that the next batches of the partition make visible."""
+        found: list[StoredRecord] = []
+        for one in batches:
+            if isinstance(one, Ended):
+                records = self._records.pop(one.transaction_of, [])
+                if one.committed:
+                    found += records
+            elif one.transaction_of is None:
+                found += one.records
+            else:
+                self._records.setdefault(one.transaction_of, []).extend(one.records)
+        return found
+
 
 FETCH_BYTES = 1 << 20  # decoded without interruption, about 10 ms in the event loop
 _ROOM_MS = 5_000  # in addition to the wait for records, for the response to arrive

@@ -1,4 +1,5 @@
-"""OAUTHBEARER: the token of one client, shared by its connections in this process (KIP-255, RFC 7628)."""
+"""OAUTHBEARER: the token of one client, shared by its connections in this process and when it is renewed (KIP-255,
+RFC 7628; ExpiringCredentialRefreshingLogin)."""
 
 from __future__ import annotations
 
@@ -15,14 +16,33 @@ from typing import Any, ClassVar
 
 from mm2.core.masking import Renewed, hide
 from mm2.core.oauth.messages import ERROR_RECEIVED, initial_response
-from mm2.core.oauth.refresh import refresh_time
 from mm2.core.oauth.tokens import BearerToken
 from mm2.core.plugins import OAuthBearerToken, described
-from mm2.core.settings.oauth import OAuthLogin, TokenEndpoint, TokenFile, TokenPlugin, UnsecuredToken
+from mm2.core.settings.oauth import OAuthLogin, RefreshSettings, TokenEndpoint, TokenFile, TokenPlugin, UnsecuredToken
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.sasl.login import CredentialsRejected, Exchange, LoginFailed
 from mm2.kafka.sasl.token_endpoint import EndpointTokens
 from mm2.kafka.sasl.token_source import FileTokens, TokenRefused, TokenSource, UnsecuredTokens
+
+
+def refresh_time(
+    settings: RefreshSettings, *, now: float, issued_at: float | None, expires_at: float, share: float
+) -> float:
+    """Return the time at which a token that was obtained ``now`` is renewed.
+
+    Times are seconds since the epoch. ``share``, from 0 to 1, is chosen at random: it selects a time within the
+    jitter. The minimum period and the buffer before the expiry apply only if there is time for both.
+    """
+    factor = settings.window_factor + settings.window_jitter * share
+    if now + settings.min_period_seconds + settings.buffer_seconds > expires_at:
+        return now + max(0.0, expires_at - now) * factor
+    start = now if issued_at is None else issued_at
+    proposed = start + (expires_at - start) * factor
+    latest = expires_at - settings.buffer_seconds
+    if proposed > latest:
+        return latest
+    return max(proposed, now + settings.min_period_seconds)
+
 
 log = logging.getLogger("mm2.oauth")
 

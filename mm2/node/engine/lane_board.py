@@ -29,8 +29,7 @@ from mm2.core.lanes.query_trials import FrameSpan
 from mm2.core.lanes.source_task_steps import LaneView
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow, TopicPartition
-from mm2.node.engine.executors import LOST_AFTER_S, STARVED_FOR_S
-from mm2.node.engine.lane_placement import LanePlacement
+from mm2.node.engine.lane_placement import LOST_AFTER_S, STARVED_FOR_S, LanePlacement
 from mm2.node.engine.managed_lane import FlowQuery, LaneState, ManagedLane, SourceTaskKey
 from mm2.node.engine.query_trials import QueryTrials
 from mm2.node.engine.tokens import is_same_secret

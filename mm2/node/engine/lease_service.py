@@ -1,20 +1,25 @@
-"""The lane board behind the REST endpoints: adds the clock, long polling, and current start offsets for each lease."""
+"""The lane board behind the REST endpoints: adds the clock, long polling, and current start offsets for each lease.
+
+Records for which a query failed pass it on their way from a lane to the engine, and back with Spark's message.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
 from typing import Protocol
 from weakref import WeakSet
 
-from mm2.core.lanes.engine_orders import EngineOrders, EngineReport, EngineRole
+from mm2.core.lanes.engine_orders import EngineOrders, EngineReport, EngineRole, FailedRecord, RecordError
 from mm2.core.lanes.lease import (
     FlowLease,
+    LaneQuery,
     LeaseGrant,
     LeaseNotReadyError,
     LeaseRefusedError,
@@ -28,11 +33,80 @@ from mm2.core.masking import hide
 from mm2.core.naming.names import Flow
 from mm2.core.plugins import PluginError
 from mm2.kafka.errors import ClusterError
-from mm2.node.engine.failed_records import FailedRecords
 from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.lane_readiness import LaneReadiness
 from mm2.node.engine.managed_lane import SourceTaskKey
 from mm2.node.engine.tokens import is_same_secret, new_token
+
+MAX_ORDERED = 8
+"""Records in one order. Their queries are evaluated one after the other, and each order has them again (A), so more
+would only make the orders larger."""
+
+MAX_ORDERED_BYTES = 8 * 1024 * 1024
+"""Limit for the batches of one order that has several records, in characters of base64."""
+
+OnMessage = Callable[[str | None], None]
+"""Receives Spark's message; None if the query did not fail."""
+
+
+class FailedRecords:
+    """The records whose errors the engine should find."""
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._waiting: dict[int, tuple[FailedRecord, OnMessage]] = {}
+        self._ordered: set[int] = set()
+        self._engine: int | None = None
+
+    def add(self, query: LaneQuery, topic: str, partition: int, batch: str, done: OnMessage) -> int:
+        """Ask for the error of the record in ``batch``, which is in base64; return its number."""
+        number, self._next = self._next, self._next + 1
+        record = FailedRecord(number=number, query=query, topic=topic, partition=partition, batch=batch)
+        self._waiting[number] = record, done
+        return number
+
+    def give_up(self, number: int) -> None:
+        """Forget a record."""
+        self._waiting.pop(number, None)
+        self._ordered.discard(number)
+
+    def take(self, engine: int, errors: Iterable[RecordError]) -> None:
+        """Pass on the answers in a report of the engine process with pid ``engine``."""
+        if engine != self._engine:
+            self._engine = engine
+            self._ordered.clear()
+        for error in errors:
+            if (waiting := self._waiting.get(error.number)) is not None:
+                self.give_up(error.number)
+                waiting[1](error.message)
+
+    @property
+    def has_new(self) -> bool:
+        """Whether the next order has a record that was not part of one yet."""
+        return any(record.number not in self._ordered for record in self._due())
+
+    @property
+    def has_ordered(self) -> bool:
+        """Whether the engine has a record to answer."""
+        return bool(self._ordered)
+
+    def orders(self) -> tuple[FailedRecord, ...]:
+        """Return the records for an order to the engine, the oldest first."""
+        records = self._due()
+        self._ordered = {record.number for record in records}
+        return records
+
+    def _due(self) -> tuple[FailedRecord, ...]:
+        """Return the oldest records, as many as an order has."""
+        records: list[FailedRecord] = []
+        size = 0
+        for record, _ in itertools.islice(self._waiting.values(), MAX_ORDERED):
+            size += len(record.batch)
+            if records and size > MAX_ORDERED_BYTES:
+                break
+            records.append(record)
+        return tuple(records)
+
 
 log = logging.getLogger("mm2.node")
 

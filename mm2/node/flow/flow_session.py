@@ -17,7 +17,7 @@ from mm2.core.assignment.source_task_reports import SourceTaskReport
 from mm2.core.assignment.task_placement import TaskAssignments
 from mm2.core.assignment.tasks import TaskId
 from mm2.core.coordination.command_records import decode_command
-from mm2.election.factory import choose_election
+from mm2.election.group_guarded_election import choose_election
 from mm2.election.kafka.kafka_group import GroupSettings
 from mm2.election.protocol import Election, HeldByOther, Joined, Json, Lost, MemberInfo, Membership
 from mm2.kafka.client.cluster import Cluster

@@ -12,14 +12,39 @@ from mm2.core.coordination.pauses import pauses_flow
 from mm2.core.lanes.losses import Loss, stop_message
 from mm2.core.lanes.task_states import TaskState, without_pauses, worst
 from mm2.core.naming.names import TopicPartition
-from mm2.election.protocol import HeldByOther, Joined, Lost
+from mm2.election.protocol import HeldByOther, Joined, Lost, MemberInfo
 from mm2.node.checkpoint.checkpoint_task import reason_for_none
-from mm2.node.flow.duplicate_node_ids import DuplicateNodeIds
 from mm2.node.flow.flow_session import FlowSession
 from mm2.node.flow.retained_state import RetainedFlowState
 from mm2.node.identity import NodeIdentity
 from mm2.node.status.status_builder import StatusBuilder
 from mm2.node.status.status_model import FlowStatus, TaskStatus, TopicStatus
+
+
+class DuplicateNodeIds:
+    """Finds node IDs used by more than one member for longer than a session.
+
+    A node that was killed and restarted shares its ID with its own expired member until the session timeout; that is
+    not reported.
+    """
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[str, frozenset[str]], float] = {}  # by node ID and member ids
+
+    def find(self, members: Mapping[str, MemberInfo], now: float, *, session_timeout_s: float) -> list[str]:
+        """Return one warning per duplicated node ID. ``members`` is by member id, ``now`` is monotonic seconds."""
+        members_of: dict[str, set[str]] = {}
+        for member_id, info in members.items():
+            members_of.setdefault(info.node_id, set()).add(member_id)
+        duplicates = {(node_id, frozenset(ids)) for node_id, ids in members_of.items() if len(ids) > 1}
+        self._since = {one: self._since.get(one, now) for one in duplicates}
+        return [
+            f"duplicate node ID {name}, used by {len(ids)} nodes: set a different mm2.node.id, or a different address"
+            " (rest.advertised.*), on each node"
+            for (name, ids), since in sorted(self._since.items(), key=lambda one: one[0][0])
+            if now - since > session_timeout_s
+        ]
+
 
 ROUND_S = 5.0
 """Time between the end of a member's session and the rebalance without it on all nodes, on a busy machine."""

@@ -23,9 +23,8 @@ from mm2.node.commands.registry import carry_out
 from mm2.node.common.current_error import CurrentError
 from mm2.node.common.keep_trying import keep_trying
 from mm2.node.engine.lease_service import LeaseService
-from mm2.node.flow.duplicate_node_ids import DuplicateNodeIds
 from mm2.node.flow.flow_session import FlowSession
-from mm2.node.flow.flow_status import FlowStatusBuilder
+from mm2.node.flow.flow_status import DuplicateNodeIds, FlowStatusBuilder
 from mm2.node.flow.retained_state import RetainedFlowState
 from mm2.node.identity import NodeIdentity
 from mm2.node.source.converted_copies import CopiesConverted

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from mm2.core.assignment.task_placement import TaskAssignments
 from mm2.core.assignment.tasks import TaskId
-from mm2.node.checkpoint.checkpoint_metrics import CheckpointMetrics
+from mm2.node.checkpoint.checkpoint_log import CheckpointMetrics
 from mm2.node.status.progress import FlowProgress
 
 

@@ -117,7 +117,7 @@ class PeerError(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerRequest:
     """A request to another node. ``path`` follows the flow: ``("connectors", "MirrorSourceConnector", "fence")``;
-    ``forward`` as in `mm2.core.coordination.request_routing`; ``token``: the mm2.rest.admin.token of a command; a
+    ``forward`` as in `mm2.core.coordination.leader_context`; ``token``: the mm2.rest.admin.token of a command; a
     response of more than ``largest`` bytes is rejected."""
 
     method: str

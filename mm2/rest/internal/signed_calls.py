@@ -23,8 +23,7 @@ from fastapi.exception_handlers import request_validation_exception_handler
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
-from mm2.core.coordination.leader_context import LeaderContext
-from mm2.core.coordination.request_routing import CarryOut, Conflict, SendOn
+from mm2.core.coordination.leader_context import CarryOut, Conflict, LeaderContext, SendOn
 from mm2.core.coordination.request_signing import (
     ALGORITHM_HEADER,
     OWN_SIGNATURE_HEADER,

@@ -25,7 +25,7 @@ from mm2.core.assignment.tasks import TaskId
 from mm2.core.coordination.pauses import pauses_flow
 from mm2.core.lanes.losses import Loss, LossKey
 from mm2.core.lanes.task_states import TaskState, without_pauses, worst
-from mm2.node.status.status_model import FlowStatus, PartitionStatus, TaskStatus, TopicStatus
+from mm2.node.status.status_model import FlowStatus, NodeStatus, PartitionStatus, TaskStatus, TopicStatus
 from mm2.rest.merge.flow_problems import placed_reasons
 
 One = TypeVar("One", TaskStatus, PartitionStatus)
@@ -206,3 +206,25 @@ def _losses(shares: Sequence[FlowShare]) -> tuple[Loss, ...]:
             if loss.until > before.until:  # reported while it was still growing
                 found[loss.key] = loss
     return tuple(found[key] for key in sorted(found))
+
+
+def own_share(status: NodeStatus) -> tuple[FlowStatus, ...]:
+    """Return the node's flows without the tasks and partitions of other nodes, which report newer states themselves.
+    The leader includes those that no node runs."""
+    ours = ("", status.node_id)
+    return tuple(_own(flow, ours) if len(flow.members) > 1 else flow for flow in status.flows)
+
+
+def _own(flow: FlowStatus, ours: tuple[str, str]) -> FlowStatus:
+    topics = (_own_topic(topic, ours) for topic in flow.topics)
+    return replace(
+        flow,
+        tasks=tuple(task for task in flow.tasks if task.node in ours),
+        topics=tuple(topic for topic in topics if topic.partitions or topic.error is not None),
+    )
+
+
+def _own_topic(topic: TopicStatus, ours: tuple[str, str]) -> TopicStatus:
+    partitions = tuple(one for one in topic.partitions if one.node in ours)
+    state = TaskState.FAILED if topic.error is not None else worst(one.state for one in partitions)
+    return replace(topic, state=state, partitions=partitions)

@@ -6,13 +6,15 @@ Without mm2.rest.admin = true a node rejects both, and leaves them out of GET /d
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Response, status
+from fastapi import APIRouter, Depends, HTTPException, Request, Response, status
+from fastapi.routing import APIRoute
 from pydantic import Field
+from starlette.types import Message
 
 from mm2.core.coordination.commands import CommandRefusedError, CommandType, as_message, parse_message
 from mm2.core.coordination.leader_context import LeaderContext
@@ -23,7 +25,47 @@ from mm2.rest.internal.signed_calls import RefusalError, SignedCall, by_leader, 
 from mm2.rest.public.flows import whole_flow
 from mm2.rest.public.response_bodies import COMMAND_RESPONSE, CommandResponse
 from mm2.rest.public.responses import JSON
-from mm2.rest.server.limited_body import gated_route
+
+
+def gated_route(gate: Callable[[Request], None], largest: int) -> type[APIRoute]:
+    """Return a class of routes. ``gate`` raises HTTPException for a request that it rejects; ``largest``: maximum bytes
+    of a body."""
+
+    class GatedRoute(APIRoute):
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            handle = super().get_route_handler()
+
+            async def checked(request: Request) -> Response:
+                gate(request)
+                return await handle(with_limited_body(request, largest))
+
+            return checked
+
+    return GatedRoute
+
+
+def with_limited_body(request: Request, largest: int) -> Request:
+    """Return ``request`` with a body of which at most ``largest`` bytes are read; then HTTPException is raised, with
+    status 413. A length in the headers is checked at once."""
+    announced = request.headers.get("Content-Length", "")
+    if announced.isdecimal() and int(announced) > largest:
+        raise _too_large(largest)
+    read = 0
+
+    async def receive() -> Message:
+        nonlocal read
+        message = await request.receive()
+        read += len(message.get("body", b""))
+        if read > largest:
+            raise _too_large(largest)
+        return message
+
+    return Request(request.scope, receive)
+
+
+def _too_large(largest: int) -> HTTPException:
+    return HTTPException(status.HTTP_413_CONTENT_TOO_LARGE, f"the body has more than {largest} bytes")
+
 
 PATH = ("mm2", "commands")
 """Follows ``/{source}/{target}/``, like ``connectors`` of KIP-710."""

@@ -11,8 +11,8 @@ from pydantic import Field, TypeAdapter
 from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import NodeStatus
 from mm2.rest.endpoint import Endpoint, RestContext
+from mm2.rest.merge.flow_merge import own_share
 from mm2.rest.merge.flow_problems import FlowProblem, flow_problems, pause_of
-from mm2.rest.merge.own_share import own_share
 from mm2.rest.public.responses import JSON
 
 UP = "UP"

@@ -24,7 +24,7 @@ from mm2.node.status.status_model import (
     PartitionStatus,
     TopicStatus,
 )
-from mm2.rest.merge.own_share import own_share
+from mm2.rest.merge.flow_merge import own_share
 
 FLOW = ("source", "target")
 PARTITION = (*FLOW, "topic", "partition")

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka.admin import AclOperation
 
 from mm2.client import MirrorClient
-from mm2.client.errors import NoCheckpoints
+from mm2.client.mirror_client import NoCheckpoints
 from mm2.core.access.required_acls import AclRole, RequiredAcl
 from mm2.core.topics.acls import Operation
 from mm2.core.wire.formats import Heartbeat

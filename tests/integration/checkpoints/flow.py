@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mm2.config.load import load
 from mm2.config.settings import FlowSettings
-from mm2.node.checkpoint.checkpoint_metrics import CheckpointMetrics
+from mm2.node.checkpoint.checkpoint_log import CheckpointMetrics
 from mm2.node.checkpoint.checkpoint_task import CheckpointTask
 from mm2.node.status.status_model import GroupPartitionStatus, GroupStatus
 from tests.lab.checkpoints import Checkpoint, read_checkpoints

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from mm2.core.settings.client import ClientSettings
 from mm2.core.settings.zookeeper import ZooKeeperSettings
-from mm2.election.factory import choose_election
+from mm2.election.group_guarded_election import choose_election
 from mm2.election.kafka.kafka_group import GroupSettings
 from mm2.election.protocol import Assign, Election, MemberInfo
 from mm2.election.zookeeper.zookeeper_election import ZooKeeperElection

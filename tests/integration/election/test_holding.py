@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from mm2.core.settings.zookeeper import ZooKeeperSettings
-from mm2.election.factory import choose_election
+from mm2.election.group_guarded_election import choose_election
 from mm2.election.kafka.kafka_group import GroupSettings
 from mm2.election.protocol import Assign, HeldByOther, Json, Lost, MemberInfo
 from mm2.kafka.client.cluster import Cluster

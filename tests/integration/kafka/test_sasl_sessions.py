@@ -18,9 +18,8 @@ from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.connection.dialling import Authentication
 from mm2.kafka.errors import ClusterClosed, ClusterError
-from mm2.kafka.sasl.handshake import Send
 from mm2.kafka.sasl.login import Exchange, Login, LoginFailed
-from mm2.kafka.sasl.passwords import PasswordExchanges
+from mm2.kafka.sasl.logins import PasswordExchanges, Send
 from mm2.kafka.sasl.session import SessionShares
 from tests.integration.kafka.clients import settings
 from tests.lab.cluster import KafkaCluster

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 
-from mm2.client.own_loop import OwnLoop
+from mm2.client.mirror_client import OwnLoop
 from mm2.kafka.errors import ClusterClosed
 from tests.lab.waiting import wait_until
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from mm2.client.patience import answered
+from mm2.client.mirror_client import answered
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.errors import AuthenticationRefused, ClusterError, NotSupported, RequestTimedOut, TlsRefused, Unreachable
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mm2.client import DefaultReplicationPolicy, IdentityReplicationPolicy, MirrorClientConfig, ReplicationPolicy
-from mm2.client.mirror_client_async import TopicNames
-from mm2.client.upstream import hops, sources
+from mm2.client.mirror_client import TopicNames, hops, sources
 
 DEFAULT = DefaultReplicationPolicy()
 UNDERSCORES = DefaultReplicationPolicy(separator="__")

@@ -12,7 +12,7 @@ import pytest
 from mm2.config.keys.election_keys import election_models
 from mm2.core.settings.client import ClientSettings
 from mm2.core.settings.election import BACKENDS
-from mm2.election.factory import choose_election
+from mm2.election.group_guarded_election import choose_election
 from mm2.election.kafka.kafka_group import GroupSettings
 from mm2.election.protocol import Assign, Joined, Lost, MemberInfo, Membership
 from mm2.kafka.client.cluster import Cluster

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import stat
 from base64 import b64encode
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,10 +19,30 @@ from mm2.config.security.kerberos.krb5_files import Krb5ConfError, read_krb5_con
 from mm2.config.security.kerberos.krb5_module import IBM, MODULES, SUN, Krb5Options, OptionsError, read_options
 from mm2.config.security.property_names import sibling
 from mm2.config.security.sasl_properties import JAAS, SaslProperties
-from mm2.core.kerberos.keytab import principals
 from mm2.core.kerberos.krb5_conf import libdefault
-from mm2.core.kerberos.ticket_cache import TicketCache, read_ticket_cache
+from mm2.core.kerberos.ticket_cache import Reader, TicketCache, read_ticket_cache
 from mm2.core.settings.kerberos import KerberosLogin, TicketRenewal
+from mm2.core.wire.formats import FormatError
+
+_MAGIC = b"\x05\x02"
+
+
+def principals(content: bytes) -> tuple[str, ...]:
+    """Return the names of the principals of a keytab, such as ``mm2/host@REALM``, each once. Raises FormatError."""
+    if not content.startswith(_MAGIC):
+        raise FormatError("is not a keytab")
+    return tuple(dict.fromkeys(_entries(Reader(content, len(_MAGIC)))))
+
+
+def _entries(reader: Reader) -> Iterator[str]:
+    while not reader.at_end:
+        size = reader.number(4, signed=True)
+        entry = Reader(reader.take(abs(size)))
+        if size > 0:
+            components = entry.number(2)
+            realm = entry.text(2)
+            yield "/".join(entry.text(2) for _ in range(components)) + f"@{realm}"
+
 
 _EXAMPLE = f'{SUN} required useKeyTab=true storeKey=true keyTab="FILE" principal="NAME@REALM";'
 _INSTALL = "pip install --require-hashes -r requirements-kerberos.lock"

@@ -15,7 +15,7 @@ import gssapi
 from mm2.core.settings.kerberos import KerberosLogin
 from mm2.kafka.sasl import credential_files
 from mm2.kafka.sasl.kerberos.gss_errors import KerberosError, expired, of_ticket
-from mm2.kafka.sasl.kerberos.private_files import PrivateFile
+from mm2.kafka.sasl.kerberos.process_krb5_conf import PrivateFile
 
 _NO_KEYS = "MEMORY:mm2-no-keys"
 """A keytab without keys: otherwise the library would use its default one when a ticket has expired."""

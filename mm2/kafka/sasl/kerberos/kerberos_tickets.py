@@ -20,8 +20,7 @@ from mm2.kafka.sasl import credential_files
 from mm2.kafka.sasl.kerberos import process_krb5_conf
 from mm2.kafka.sasl.kerberos.gss_errors import KerberosError, expired
 from mm2.kafka.sasl.kerberos.limited_calls import LimitedCalls
-from mm2.kafka.sasl.kerberos.renewal_times import renew_after, retry_after
-from mm2.kafka.sasl.kerberos.ticket_cache_file import TicketCacheFile
+from mm2.kafka.sasl.kerberos.ticket_cache_file import TicketCacheFile, renew_after, retry_after
 from mm2.kafka.sasl.login import CredentialsRejected, Exchange, Login, LoginFailed
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ import pytest
 from mm2.cli.command_parser import parse
 from mm2.cli.command_table import CHECKER_COMMAND
 from mm2.cli.commands import checker_app, execute
-from mm2.cli.offset_checker.checker import offset_lines, read_client_settings
-from mm2.cli.offset_checker.group_offsets import GroupOffsets, PartitionOffset
+from mm2.cli.offset_checker.checker import GroupOffsets, PartitionOffset, offset_lines, read_client_settings
 from mm2.core.naming.names import TopicPartition
 from mm2.core.settings.client import SecurityProtocol
 

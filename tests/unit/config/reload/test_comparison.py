@@ -11,11 +11,11 @@ from mm2.config.keys import connector_keys, declaration, node_keys, worker_keys
 from mm2.config.keys.update_mode import UpdateMode
 from mm2.config.reload.changes import FileDiff
 from mm2.config.reload.comparison import compare
-from mm2.config.reload.in_force import in_force
 from mm2.config.reload.sources import named_files
 from mm2.config.security import security_keys
 from mm2.core.naming.names import Flow
 from mm2.core.settings.zookeeper import ZooKeeperSettings
+from mm2.node.reload.file_follower import in_force
 from tests.unit.config.files import CLUSTERS
 from tests.unit.config.readings import change_lines, diff, flow, read, update_modes
 from tests.unit.config.security.oauth.lines import OAUTH, RSA, jwt

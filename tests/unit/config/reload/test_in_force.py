@@ -6,9 +6,9 @@ from pathlib import Path
 
 from mm2.config.keys.update_mode import UpdateMode
 from mm2.config.reload.comparison import compare
-from mm2.config.reload.in_force import in_force
 from mm2.core.settings.listener import ClientAuth
 from mm2.core.settings.zookeeper import ZooKeeperSettings
+from mm2.node.reload.file_follower import in_force
 from tests.unit.config.readings import read
 from tests.unit.config.security.tls.issued import issue
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mm2.config.security import jaas
-from mm2.config.security.jaas_file import read_jaas_file
 from mm2.config.security.java_options import JAAS_FILE, KRB5_CONF, file_of
+from mm2.config.security.sasl_properties import read_jaas_file
 from mm2.core.settings.oauth import OAuthLogin
 from mm2.core.settings.sasl import PasswordLogin
 from tests.unit.config import files

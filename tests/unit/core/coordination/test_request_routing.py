@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mm2.core.coordination.leader_context import LeaderContext
-from mm2.core.coordination.request_routing import CarryOut, Conflict, SendOn, route
+from mm2.core.coordination.leader_context import CarryOut, Conflict, LeaderContext, SendOn, route
 from mm2.core.naming.names import Flow
 
 LEADER, OWN = "http://leader:8083", "http://own:8083"

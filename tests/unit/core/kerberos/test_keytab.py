@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.kerberos.keytab import principals
+from mm2.config.security.kerberos.login import principals
 from mm2.core.wire.formats import FormatError
 from tests.unit.core.kerberos.formats import hole, keytab_of
 

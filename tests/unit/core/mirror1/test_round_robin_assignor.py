@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mm2.core.mirror1.assignors import assign_round_robin
-from mm2.core.mirror1.subscriber import Subscriber
+from mm2.core.mirror1.assignors import Subscriber, assign_round_robin
 from mm2.core.naming.names import TopicPartition
 
 

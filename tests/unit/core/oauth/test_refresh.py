@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.oauth.refresh import refresh_time
 from mm2.core.settings.oauth import RefreshSettings
+from mm2.kafka.sasl.oauthbearer import refresh_time
 
 DEFAULTS = RefreshSettings()
 

@@ -10,14 +10,14 @@ import pytest
 
 from mm2.core.assignment.task_placement import TaskAssignments, TaskPlacement
 from mm2.core.assignment.tasks import TaskId, TaskKind
-from mm2.election.kafka.group_answers import (
+from mm2.election.kafka.group_messages import (
     MAX_GROUP_BYTES,
     GroupAnswer,
     decode_answer,
     encode_answer,
     encode_answers,
+    encode_member,
 )
-from mm2.election.kafka.group_messages import encode_member
 from mm2.election.protocol import Json, MemberInfo
 
 ONE = MemberInfo(node_id="one", url="https://one:8083", capacity=4, kinds=("K",), tasks=("a", "b"))

@@ -6,7 +6,7 @@ import pytest
 
 from mm2.election.kafka.group_messages import decode_member, encode_member
 from mm2.election.protocol import Joined, MemberInfo
-from mm2.election.zookeeper.member_znodes import (
+from mm2.election.zookeeper.zookeeper_election import (
     HeldMembership,
     MemberZnode,
     decode_member_znode,

@@ -14,8 +14,7 @@ from flows.lane.byte_budget import ByteBudget
 from flows.lane.loop_turns import MAX_UNFINISHED, TURN_S, LoopTurns
 from flows.partition.replicator import PartitionReplicator
 from flows.target.produce_errors import from_response
-from flows.target.producer import BrokerProducer, Producer
-from flows.target.send_gate import AlwaysOpen
+from flows.target.producer import AlwaysOpen, BrokerProducer, Producer
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.settings.client import ClientSettings, ProduceSettings
 from mm2.kafka.client.cluster import Cluster

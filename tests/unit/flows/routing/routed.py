@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from flows.batch.decoded import MAX_RECORD
 from flows.partition.replicator import PartitionReplicator
-from flows.routing.handlers import Handle
+from flows.routing.partition_router import Handle
 from flows.routing.router import RecordRouter
 from flows.source.record_limits import RecordLimits
 from mm2.core.lanes.lease import PartitionLease

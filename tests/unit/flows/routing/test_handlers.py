@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from flows.routing.handlers import load_handler
+from flows.routing.partition_router import load_handler
 from mm2.core.mirror1.user_class import SourceRecord, TargetRecord, UserClass, UserClassError
 
 RECORD = SourceRecord(topic="t", partition=1, offset=2, timestamp_ms=3, key=b"k", value=None, headers=(("h", None),))

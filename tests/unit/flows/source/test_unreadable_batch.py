@@ -1,10 +1,10 @@
-"""`flows.source.unreadable_batch`: where a damaged batch ends."""
+"""`flows.source.completed_fetch`: where a damaged batch ends."""
 
 from __future__ import annotations
 
 import pytest
 
-from flows.source.unreadable_batch import UnreadableBatch, unreadable_batch
+from flows.source.completed_fetch import UnreadableBatch, unreadable_batch
 from tests.unit.flows.replicators import data
 
 DAMAGED, NEXT = data(10, 10), data(20, 5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mm2.core.naming.names import TopicPartition
-from mm2.kafka.logs.open_transactions import OpenTransactions
+from mm2.kafka.logs.record_fetch import OpenTransactions
 from mm2.kafka.logs.stored_records import Ended, read_batches
 from tests.unit.kafka.batches import batch, control_batch
 

@@ -9,7 +9,7 @@ from aiokafka.record.default_records import DefaultRecordBatch
 
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.errors import BrokerError, ClusterError, NotSupported, Unreachable
-from mm2.kafka.logs.producer_queue import PendingRecord, ProducerQueue
+from mm2.kafka.logs.control_producer import PendingRecord, ProducerQueue
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.transaction_requests import NO_PRODUCER, ProducerIdAndEpoch
 

@@ -8,8 +8,8 @@ import pytest
 
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.leader_epochs import EpochEnd
+from mm2.kafka.client.epoch_ends import OffsetForLeaderEpochRequest, WantedEpoch
 from mm2.kafka.errors import NotSupported
-from mm2.kafka.protocol.leader_epoch_request import OffsetForLeaderEpochRequest, WantedEpoch
 
 ORDERS, PAYMENTS = TopicPartition("orders", 3), TopicPartition("payments", 0)
 REQUEST = OffsetForLeaderEpochRequest({ORDERS: WantedEpoch(5, 7), PAYMENTS: WantedEpoch(2, -1)})

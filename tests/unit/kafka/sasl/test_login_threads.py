@@ -9,10 +9,8 @@ from typing import Any
 from aiokafka.protocol.admin import SaslAuthenticateResponse_v0, SaslHandShakeRequest, SaslHandShakeResponse_v1
 
 from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
-from mm2.kafka.sasl.handshake import authenticate
 from mm2.kafka.sasl.login import Exchange, Login
-from mm2.kafka.sasl.login_threads import THREADS_OF_A_KIND
-from mm2.kafka.sasl.logins import login_of, renewed
+from mm2.kafka.sasl.logins import THREADS_OF_A_KIND, authenticate, login_of, renewed
 from tests.lab.busy_threads import busy_threads
 
 SOON = 30.0  # seconds

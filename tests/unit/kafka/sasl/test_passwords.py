@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
-from mm2.kafka.sasl.passwords import PasswordExchanges, _Scram
+from mm2.kafka.sasl.logins import PasswordExchanges, _Scram
 
 SALT = base64.b64encode(b"salt").decode()
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mm2.node.checkpoint.checkpoint_metrics import CheckpointMetrics
+from mm2.node.checkpoint.checkpoint_log import CheckpointMetrics
 from mm2.node.status.status_model import Latency
 
 

@@ -10,7 +10,7 @@ import pytest
 from mm2.core.naming.names import Flow
 from mm2.core.wire.formats import Checkpoint
 from mm2.kafka.errors import Unreachable
-from mm2.node.checkpoint.checkpoint_rounds import CheckpointRounds
+from mm2.node.checkpoint.checkpoint_task import CheckpointRounds
 from tests.lab.tasks import unconnected_cluster
 
 

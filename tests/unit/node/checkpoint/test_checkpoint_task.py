@@ -7,7 +7,7 @@ import pytest
 
 from mm2.core.lanes.task_states import TaskState
 from mm2.kafka.errors import SecuritySettingsInvalid
-from mm2.node.checkpoint.checkpoint_metrics import CheckpointMetrics
+from mm2.node.checkpoint.checkpoint_log import CheckpointMetrics
 from mm2.node.checkpoint.checkpoint_task import CheckpointTask, reason_for_none
 from mm2.node.checkpoint.group_errors import about_groups
 from tests.lab.waiting import until

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mm2.core.lanes.engine_orders import RecordError
 from mm2.core.lanes.lease import LaneQuery
 from mm2.core.settings.row_query import RowTransform
-from mm2.node.engine.failed_records import MAX_ORDERED, MAX_ORDERED_BYTES, FailedRecords
+from mm2.node.engine.lease_service import MAX_ORDERED, MAX_ORDERED_BYTES, FailedRecords
 
 QUERY = LaneQuery(name="mask", action=RowTransform(module="shop", function="mask"))
 

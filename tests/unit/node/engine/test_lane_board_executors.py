@@ -6,8 +6,8 @@ import pytest
 
 from mm2.core.lanes.engine_orders import EngineReport
 from mm2.core.lanes.lease import LeaseRefusedError, LeaseRequest
-from mm2.node.engine.executors import LOG_AFTER_S, LOST_AFTER_S, MOVED_AFTER_S, STARVED_FOR_S
 from mm2.node.engine.lane_board import START_WITHIN_S, LaneBoard
+from mm2.node.engine.lane_placement import LOG_AFTER_S, LOST_AFTER_S, MOVED_AFTER_S, STARVED_FOR_S
 from tests.unit.node.engine.lane_boards import (
     FLOW,
     grant,

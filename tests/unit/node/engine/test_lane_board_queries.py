@@ -10,8 +10,8 @@ from mm2.core.lanes.engine_orders import EngineReport, EngineRole, LaneEnd
 from mm2.core.lanes.lease import LeaseRefusedError, LeaseRequest
 from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.core.naming.names import Flow
-from mm2.node.engine.executors import MOVED_AFTER_S, STARVED_FOR_S
 from mm2.node.engine.lane_board import LEASE_SECONDS, LaneBoard
+from mm2.node.engine.lane_placement import MOVED_AFTER_S, STARVED_FOR_S
 from mm2.node.engine.managed_lane import HEALTHY_AFTER_S, QUERY_START_S
 from tests.unit.node.engine.lane_boards import (
     FLOW,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mm2.election.protocol import MemberInfo
-from mm2.node.flow.duplicate_node_ids import DuplicateNodeIds
+from mm2.node.flow.flow_status import DuplicateNodeIds
 
 SESSION = 10.0
 WARNING = (

@@ -10,9 +10,8 @@ from mm2.core.assignment.tasks import TaskId, TaskKind
 from mm2.core.coordination.query_uses import ReportedQueryUses
 from mm2.core.lanes.task_states import TaskState
 from mm2.election.protocol import Joined, MemberInfo
-from mm2.node.flow.duplicate_node_ids import DuplicateNodeIds
 from mm2.node.flow.flow_session import FlowSession
-from mm2.node.flow.flow_status import FlowStatusBuilder
+from mm2.node.flow.flow_status import DuplicateNodeIds, FlowStatusBuilder
 from mm2.node.flow.retained_state import RetainedFlowState
 from mm2.node.flow.task_host import TaskHost
 from mm2.node.identity import NodeIdentity

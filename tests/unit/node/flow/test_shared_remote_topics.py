@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mm2.node.flow.shared_remote_topics import shared_remote_topics
+from mm2.node.supervisor import shared_remote_topics
 from tests.contract.samples import flow, topic
 
 A_C = {"flow": "A->C", "source": "A", "target": "C"}

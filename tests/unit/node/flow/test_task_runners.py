@@ -11,7 +11,7 @@ import pytest
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.rebalance import rebalance
 from mm2.core.assignment.task_placement import MemberState, TaskAssignments
-from mm2.core.assignment.tasks import TaskId, TaskKind
+from mm2.core.assignment.tasks import TaskId
 from mm2.core.lanes.task_states import TaskState
 from mm2.kafka.errors import Unreachable
 from mm2.node.flow.task_host import TaskHost
@@ -73,11 +73,8 @@ def host(settings: FlowSettings, released: list[frozenset[TaskId]]) -> TaskHost:
 
 def answer(tasks: Mapping[TaskId, int], before: TaskAssignments, epoch: int) -> TaskAssignments:
     """The assignment that a leader sends to its only member, as the member decodes it."""
-    members = {
-        "me": MemberState(
-            node="n", capacity=1, kinds=frozenset(TaskKind.ALL), holds=frozenset(before.places), epoch=epoch - 1
-        )
-    }
+    kinds = frozenset(task.kind for task in (*tasks, *before.places))
+    members = {"me": MemberState(node="n", capacity=1, kinds=kinds, holds=frozenset(before.places), epoch=epoch - 1)}
     placement = TaskAssignments.from_json(rebalance(tasks, members, before=before, epoch=epoch, now_ms=0).to_json())
     assert placement is not None
     return placement

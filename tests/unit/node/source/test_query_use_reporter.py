@@ -19,8 +19,7 @@ from mm2.core.settings.client import ClientSettings
 from mm2.core.settings.row_query import RowQuery
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterClosed, RequestTimedOut
-from mm2.kafka.logs.control_producer import BufferFull, ControlProducer
-from mm2.kafka.logs.producer_queue import Headers
+from mm2.kafka.logs.control_producer import BufferFull, ControlProducer, Headers
 from mm2.node.source.query_use_reporter import REPEAT_EVERY_S, QueryUseReporter
 from tests.unit.config import files
 from tests.unit.node.engine.lane_boards import source_task_lease

@@ -14,8 +14,7 @@ from mm2.core.naming.names import Flow, TopicPartition
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterClosed, RequestTimedOut
-from mm2.kafka.logs.control_producer import BufferFull, ControlProducer
-from mm2.kafka.logs.producer_queue import Headers
+from mm2.kafka.logs.control_producer import BufferFull, ControlProducer, Headers
 from mm2.node.source.source_task_reporter import DEMANDS_EVERY_S, REPEAT_EVERY_S, SourceTaskReporter
 from tests.unit.config import files
 

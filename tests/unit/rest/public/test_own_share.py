@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import FlowStatus
-from mm2.rest.merge.own_share import own_share
+from mm2.rest.merge.flow_merge import own_share
 from tests.contract.samples import flow, member, node, partition, task, topic
 
 SHARED = (member("node-1", leads=True), member("node-2"))

@@ -9,8 +9,7 @@ import pytest
 from mm2.config.grammar.values import Properties
 from mm2.config.load import load_file
 from mm2.config.reload.comparison import compare
-from mm2.config.reload.sources import named_files
-from mm2.config.security.kerberos.files import login_files
+from mm2.config.reload.sources import login_files, named_files
 from tests.unit.config.files import CLUSTERS
 from tests.unit.config.readings import read
 from tests.unit.config.security.kerberos.key_files import MM2, MODULE, lines, place

@@ -9,7 +9,7 @@ import pytest
 import trustme
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from mm2.config.security.oauth.files import oauth_files
+from mm2.config.reload.sources import oauth_files
 from mm2.config.security.tls.default_trust import default_trust
 from mm2.core.settings.oauth import (
     AssertionFile,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mm2.kafka.sasl.kerberos import process_krb5_conf
-from mm2.kafka.sasl.kerberos.private_files import PrivateFile
+from mm2.kafka.sasl.kerberos.process_krb5_conf import PrivateFile
 
 
 @pytest.mark.parametrize("in_memory", [True, False])

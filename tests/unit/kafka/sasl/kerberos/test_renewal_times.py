@@ -4,7 +4,7 @@ import pytest
 
 from mm2.core.kerberos.ticket_cache import TicketGrantingTicket
 from mm2.core.settings.kerberos import TicketRenewal
-from mm2.kafka.sasl.kerberos.renewal_times import is_window_reached, renew_after, retry_after
+from mm2.kafka.sasl.kerberos.ticket_cache_file import is_window_reached, renew_after, retry_after
 
 DAY = 86_400.0
 JAVA = TicketRenewal()
