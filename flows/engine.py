@@ -43,7 +43,7 @@ from mm2.core.lanes.engine_orders import (
     FailedRecord,
     LaneEnd,
 )
-from mm2.core.lanes.lease import LeasePlace
+from mm2.core.lanes.lease import LeaseEndpoint
 
 log = logging.getLogger("mm2.engine")
 
@@ -80,7 +80,7 @@ class EngineStart:
     token: str = field(repr=False)
     app_name: str
     spark: dict[str, str]
-    leases: LeasePlace
+    leases: LeaseEndpoint
     on_cluster: bool
     hidden_spark: tuple[str, ...] = ()
 

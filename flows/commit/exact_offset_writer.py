@@ -75,7 +75,7 @@ class ExactOffsetWriter(ExactOffsetJournals):
                 self._log_failure(f"throttled by the target's quota for {throttled:.0f} s")
             elif late and not throttled and not self._producer.throttled:
                 self._timed_out = True
-                self._log_failure(str(self._producer.trouble or f"not written within {timeout:.0f} s"))
+                self._log_failure(str(self._producer.last_error or f"not written within {timeout:.0f} s"))
 
     def _written(
         self, partition: PartitionReplicator, journal: ExactOffsetJournal, segment: Segment, done: asyncio.Future[int]

@@ -144,7 +144,7 @@ class LossWriter:
         if sent and self._logged is None:
             _, late = await asyncio.wait(sent, timeout=timeout)
             if late and self._producer is not None:
-                self._failed(str(self._producer.trouble or f"not written within {timeout:.0f} s"))
+                self._failed(str(self._producer.last_error or f"not written within {timeout:.0f} s"))
 
     def _written(self, one: _Unwritten, done: asyncio.Future[int]) -> None:
         one.written = None

@@ -221,12 +221,12 @@ class TransactionCommitter(Committer):
 
     # -- transactions
 
-    def places(self, partitions: Collection[PartitionReplicator]) -> set[TopicPartition]:
+    def output_partitions(self, partitions: Collection[PartitionReplicator]) -> set[TopicPartition]:
         """Return the partitions of internal topics that a transaction with records of these partitions contains."""
-        places = {self._keys[partition][1] for partition in partitions}
+        outputs = {self._keys[partition][1] for partition in partitions}
         if self._exact is not None and not self._exact.is_refused:
-            places.add(self._exact.place)
-        return places
+            outputs.add(self._exact.place)
+        return outputs
 
     def refused(self, codes: Mapping[TopicPartition, int]) -> None:
         """These partitions cannot be added to a transaction. Raises BrokerError if source offsets are among them."""

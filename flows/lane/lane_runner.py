@@ -16,7 +16,7 @@ from flows.lane.lease_deadline import LeaseDeadline
 from flows.lane.loop_turns import LoopTurns
 from flows.partition.frame_transform import LaneTransforms
 from flows.source_task.source_task import SourceTask
-from mm2.core.lanes.lease import LaneOrders, LeasePlace
+from mm2.core.lanes.lease import LaneOrders, LeaseEndpoint
 from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.core.lanes.query_trials import FrameSpan
 from mm2.core.naming.names import Flow
@@ -61,7 +61,7 @@ def show_notices() -> None:
             log.propagate = False
 
 
-async def run_lane(place: LeasePlace, *, lane: int, token: str, query: QueryInput | None = None) -> None:
+async def run_lane(place: LeaseEndpoint, *, lane: int, token: str, query: QueryInput | None = None) -> None:
     """Hold the lease and follow its orders until they end the lane. ``query``: the rows of a SQL lane.
 
     Raises LeaseLostError when the lease is lost, and QueryFailed when the query has ended or does not answer.

@@ -20,8 +20,8 @@ from mm2.core.lanes.lease import (
     MAX_FAILED_RECORD_BYTES,
     FailedRecordReport,
     LaneOrders,
+    LeaseEndpoint,
     LeaseGrant,
-    LeasePlace,
     LeaseRenewal,
     LeaseRequest,
 )
@@ -85,7 +85,7 @@ class LeaseClient:
 
     def __init__(
         self,
-        place: LeasePlace,
+        place: LeaseEndpoint,
         *,
         lane: int,
         token: str,
@@ -200,7 +200,7 @@ class LeaseClient:
             await asyncio.sleep(_RETRY_S * random.uniform(0.5, 1.5))  # noqa: S311 jitter, not a secret
 
 
-def _trust(place: LeasePlace) -> ssl.SSLContext | bool:
+def _trust(place: LeaseEndpoint) -> ssl.SSLContext | bool:
     """Trust only the certificates in ``place``, not those of the executor's machine."""
     if place.ca_pem is None:
         return True

@@ -346,14 +346,14 @@ class PartitionRouter:
         record, targets, copies = unsent
         while True:
             try:
-                places = self._sender.places(record, targets)
+                destinations = self._sender.target_partitions(record, targets)
                 break
             except TopicUnknown as unknown:
                 await self._sender.look_up(unknown.topic)
-        for one, place in zip(targets, places, strict=True):
+        for one, destination in zip(targets, destinations, strict=True):
             while True:
                 try:
-                    copies.append(self._sender.send(one, place))
+                    copies.append(self._sender.send(one, destination))
                     break
                 except BufferFull:
                     await self._sender.room()

@@ -77,7 +77,7 @@ class RecordSender:
         self._places: dict[str, tuple[TopicPartition, ...]] = {}  # one object for all records of a partition
         self._missing: dict[str, tuple[float, ClusterError]] = {}  # topics: since when, and the last error
 
-    def places(self, source: SourceRecord, records: Sequence[TargetRecord]) -> list[TopicPartition]:
+    def target_partitions(self, source: SourceRecord, records: Sequence[TargetRecord]) -> list[TopicPartition]:
         """Return the partitions for what was made of a record.
 
         A record without a key goes to the partition for its partition and offset on the source: all partitions get
@@ -176,11 +176,11 @@ class RecordSender:
     def why_unsent(self, topic: str | None) -> ClusterError | None:
         """Return why a record for this topic cannot be sent yet, as far as that is known; None: for any topic."""
         missing = self._missing.get(topic) if topic is not None else None
-        return missing[1] if missing is not None else self._producer.trouble
+        return missing[1] if missing is not None else self._producer.last_error
 
     def why_unanswered(self, source: SourceRecord, record: TargetRecord) -> ClusterError | None:
         """Return why the target has not acknowledged the record yet, as far as that is known."""
         try:
-            return self._producer.trouble_of(self._place(source, record))
+            return self._producer.error_of(self._place(source, record))
         except TopicUnknown:
             return self.why_unsent(record.topic)

@@ -225,8 +225,12 @@ class Pipeline:
             now=time.monotonic(),
             metrics=metrics,
         )
-        if lease.former is not None and partition.stopped_by is None:
-            partition.lose(*lease.former, uncopied(*lease.former, is_deleted=False), kind=LossKind.TOPIC_RECREATED)
+        if lease.uncopied_of_deleted_topic is not None and partition.stopped_by is None:
+            partition.lose(
+                *lease.uncopied_of_deleted_topic,
+                uncopied(*lease.uncopied_of_deleted_topic, is_deleted=False),
+                kind=LossKind.TOPIC_RECREATED,
+            )
         self._partitions.add(partition)
         self._topic_ids.add(partition)
         self._committer.add(partition, lease)
@@ -257,7 +261,7 @@ class Pipeline:
             self._fetcher.remove(partition)
             self._producer.remove(partition)
 
-    async def lose_deleted(self, partitions: Collection[PartitionReplicator]) -> set[PartitionReplicator]:
+    async def report_deleted_topics(self, partitions: Collection[PartitionReplicator]) -> set[PartitionReplicator]:
         """Report the records left to copy of drained partitions, if their source topic was deleted or recreated.
 
         Return them when their losses are recorded, or cannot be. If the source cannot be asked, nothing is reported.

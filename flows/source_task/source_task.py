@@ -148,7 +148,7 @@ class SourceTask:
 
     (A) A revoked partition is STOPPED only when none of its batches is in flight and its offset is stored.
     (B) A failure ends the replication of the source task, never the lane: its state is FAILED, with the error.
-    (C) Code that adds partitions, or moves them from one of the sets to another, sets ``_regrouped``.
+    (C) Code that adds partitions, or moves them from one of the sets to another, sets ``_partitions_changed``.
     (D) Nothing is sent after the deadline, and requests that are not sent completely by then are cut off.
     """
 
@@ -181,9 +181,9 @@ class SourceTask:
         self._stopped: dict[TopicPartition, PartitionProgress] = {}
         self._metrics: dict[TopicPartition, PartitionMetrics] = {}
         self._to_resume: dict[TopicPartition, PartitionLease] = {}  # for partitions that left: where to resume
-        self._former: dict[TopicPartition, tuple[int, int] | None] = {}  # and their source offsets after that
+        self._uncopied: dict[TopicPartition, tuple[int, int] | None] = {}  # and their source offsets after that
         self._recreated: dict[TopicPartition, UUID] = {}  # while they leave: the ID of the new topic
-        self._regrouped = True
+        self._partitions_changed = True
         self._last_events: list[PartitionEvent] = []  # of partitions that have left
         self._reported: dict[PartitionReplicator, tuple[object, ...] | None] = {}
         self._pipeline: Pipeline | None = None
@@ -201,7 +201,7 @@ class SourceTask:
 
         Other settings keep their values from the start: a source task with new settings is a new source task.
         """
-        self._regrouped = True
+        self._partitions_changed = True
         self._assigned = {TopicPartition(one.topic, one.partition): one for one in lease.partitions}
         self._lease = dataclasses.replace(self._lease, partitions=lease.partitions, epoch=lease.epoch)
         if self._pipeline is not None and any(map(self._is_recreated, self._running)):
@@ -240,8 +240,8 @@ class SourceTask:
         for partition in partitions:
             events += partition.take_events(now, wall)
         reported, self._reported = self._reported, keys
-        if self._regrouped:
-            self._regrouped = False
+        if self._partitions_changed:
+            self._partitions_changed = False
             return dataclasses.replace(self.progress(), events=tuple(events))
         changed = [
             partition for partition in partitions if (key := keys[partition]) is None or key != reported[partition]
@@ -404,7 +404,7 @@ class SourceTask:
                     )  # continued since the lane's start
                     self._running[partition] = pipeline.add(self._newest_lease(partition, pipeline), metrics)
                     self._stopped.pop(partition, None)
-                    self._regrouped = True
+                    self._partitions_changed = True
                 for partition, replicator in self._running.items():
                     replicator.request_skip(self._assigned[partition].skip_offset, time.monotonic())
             await self._changed.wait()
@@ -427,7 +427,11 @@ class SourceTask:
         if pipeline.is_replaced(leased_id) or (leased_id is None and known.topic_recreated):
             return known
         if leased_id is not None and known_id is not None and leased_id != known_id:
-            return dataclasses.replace(lease, former=self._former.get(partition)) if lease.topic_recreated else lease
+            return (
+                dataclasses.replace(lease, uncopied_of_deleted_topic=self._uncopied.get(partition))
+                if lease.topic_recreated
+                else lease
+            )
         epoch, leased_epoch = last_epoch(known.leader_epochs), last_epoch(lease.leader_epochs)
         is_newer = _position(known) > _position(lease)
         if UNKNOWN_EPOCH not in (epoch, leased_epoch) and epoch != leased_epoch:
@@ -457,12 +461,12 @@ class SourceTask:
             topic_recreated=True,
             leader_epochs=(),
             topic_ids=partition.topic_ids._replace(source=source_id),
-            former=_left_to_copy(partition, lease),
+            uncopied_of_deleted_topic=_left_to_copy(partition, lease),
             stopped_by=None,
         )
 
     def _leave(self, partitions: set[TopicPartition]) -> set[PartitionReplicator]:
-        self._regrouped = True
+        self._partitions_changed = True
         leaving = {partition: self._running.pop(partition) for partition in partitions}
         self._leaving |= leaving
         return set(leaving.values())
@@ -474,15 +478,17 @@ class SourceTask:
 
     async def _removed(self, pipeline: Pipeline, partitions: set[PartitionReplicator]) -> None:
         """Report what was left to copy of partitions whose topic is gone, and keep where to resume the others."""
-        reported = await pipeline.lose_deleted([one for one in partitions if one.source not in self._recreated])
-        self._regrouped = True
+        reported = await pipeline.report_deleted_topics(
+            [one for one in partitions if one.source not in self._recreated]
+        )
+        self._partitions_changed = True
         now, wall = time.monotonic(), time.time()
         for partition in partitions:
             self._leaving.pop(partition.source, None)
             self._stopped[partition.source] = partition.progress(now, wall, stopped=True)
             self._last_events += partition.take_events(now, wall)
             lease = self._to_resume[partition.source] = self._lease_to_resume(partition)
-            self._former[partition.source] = None if partition in reported else _after_stored(partition, lease)
+            self._uncopied[partition.source] = None if partition in reported else _after_stored(partition, lease)
 
 
 def _left_to_copy(partition: PartitionReplicator, lease: PartitionLease) -> tuple[int, int] | None:

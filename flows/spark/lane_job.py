@@ -15,7 +15,7 @@ from flows.spark.lane_task import LaneTask
 from flows.sql.refusal import QueryRefusedError, is_hidden
 from flows.sql.session import SqlSession
 from mm2.core.lanes.engine_orders import LaneEnd, LaneStart
-from mm2.core.lanes.lease import LaneQuery, LeasePlace
+from mm2.core.lanes.lease import LaneQuery, LeaseEndpoint
 from mm2.core.settings.row_query import RowQuery
 
 LONGEST_TEXT = 1_000
@@ -37,7 +37,7 @@ class LaneJob(threading.Thread):
         self,
         spark: SparkContext,
         sql: SqlSession,
-        place: LeasePlace,
+        place: LeaseEndpoint,
         start: LaneStart,
         on_end: Callable[[LaneJob], None] = lambda _: None,
         *,

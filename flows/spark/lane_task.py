@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from flows.spark.workers import reject_retry, starting_worker
-from mm2.core.lanes.lease import LeasePlace
+from mm2.core.lanes.lease import LeaseEndpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class LaneTask:
     """The function of one Spark task. ``token`` is valid for one run of the lane."""
 
     lane: int
-    place: LeasePlace
+    place: LeaseEndpoint
     token: str = field(repr=False)
 
     def __call__(self, rows: Iterable[None]) -> Iterable[None]:

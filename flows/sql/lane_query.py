@@ -26,7 +26,7 @@ from flows.sql.rewriting import Guard, rewritten, try_eval
 from flows.sql.row_select import RowSelect, select_of, visible
 from flows.sql.rows import ERROR, FRAME, OFFSET, spark_schema
 from flows.sql.select_checks import check_select
-from mm2.core.lanes.lease import LaneQuery, LeasePlace
+from mm2.core.lanes.lease import LaneQuery, LeaseEndpoint
 from mm2.core.settings.row_query import COLUMNS, ResultColumn
 
 LONGEST_PATH = 107
@@ -117,7 +117,7 @@ class SqlLaneTask:
     """
 
     lane: int
-    place: LeasePlace
+    place: LeaseEndpoint
     token: str = field(repr=False)
     feeder_token: str = field(repr=False)
 
@@ -134,7 +134,7 @@ class SqlLaneTask:
         return iter(())
 
 
-def result_of(session: SparkSession, query: LaneQuery, *, lane: int, token: str, place: LeasePlace) -> DataFrame:
+def result_of(session: SparkSession, query: LaneQuery, *, lane: int, token: str, place: LeaseEndpoint) -> DataFrame:
     """Return the query of a lane, which ends when the lane ends and has no rows.
 
     Raises QueryRefusedError with Spark's message if Spark does not accept the query.

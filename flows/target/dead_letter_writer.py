@@ -201,7 +201,7 @@ class DeadLetterWriter:
         task = asyncio.create_task(work, name=f"{self._flow} dead letter")
         try:
             while not (await asyncio.wait({task}, timeout=self._report_after_s))[0]:
-                why = self._producer.trouble or f"not acknowledged within {self._report_after_s:.0f} s"
+                why = self._producer.last_error or f"not acknowledged within {self._report_after_s:.0f} s"
                 message = f"{rejection.message}; its dead letter is not written to {self._lease.topic} yet: {why}"
                 partition.dead_letter_delayed(message, time.monotonic())
         finally:

@@ -154,10 +154,10 @@ class Producer:
         until = max((one.throttled_until for one in self._brokers.values()), default=0.0)
         return max(0.0, until - time.monotonic())
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         """Close the connections to brokers with requests in flight, which then fail."""
         for one in self._brokers.values():
-            one.hang_up()
+            one.disconnect()
 
     @property
     def replicas_wait_ms(self) -> int:
@@ -237,10 +237,10 @@ class BrokerProducer:
         self.throttled_until = 0.0
         self._changed = asyncio.Event()
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         """Close the connection if requests are in flight, which then fail."""
         if self._requests:
-            self._cluster.hang_up(self._node_id, self._purpose)
+            self._cluster.disconnect(self._node_id, self._purpose)
 
     def offer(self, partition: PartitionReplicator) -> None:
         """A partition that this broker leads may have something to send."""

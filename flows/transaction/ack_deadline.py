@@ -72,4 +72,4 @@ class AckDeadline:
             except TimeoutError:
                 pass
             if time.monotonic() >= hang_up_at:
-                sending.hang_up()
+                sending.disconnect()

@@ -172,7 +172,7 @@ class MissingMarkers:
                 del self._aborted[partition]
                 self._released(partition)
             else:
-                log.warning("%s has no marker of an aborted transaction: it is aborted again", partition.target)
+                log.warning("%s: abort marker is missing; sending EndTxn (abort) again", partition.target)
                 self._open[partition] = found
         if self._open:
             self._on_open()

@@ -90,12 +90,12 @@ class TransactionalProducer:
         self._writer.new_epoch()
         return self.id
 
-    async def add(self, places: set[TopicPartition]) -> dict[TopicPartition, int]:
+    async def add(self, outputs: set[TopicPartition]) -> dict[TopicPartition, int]:
         """Add partitions to the transaction; return the error codes of those that were refused: then none was added.
 
         Raises CannotCommit.
         """
-        return await self._retried(partial(self._try_add, places), in_transaction=True) if places else {}
+        return await self._retried(partial(self._try_add, outputs), in_transaction=True) if outputs else {}
 
     async def write(self, records: Mapping[TopicPartition, Records], *, deadline: float) -> None:
         """Write records (key, value) in the transaction. Raises NotWritten."""
@@ -121,8 +121,8 @@ class TransactionalProducer:
         """Abort the transaction, if one is open."""
         await self._retried(partial(self._coordinator.abort, self._producer))
 
-    async def _try_add(self, places: set[TopicPartition]) -> dict[TopicPartition, int]:
-        codes = await self._coordinator.try_add(self._producer, places)
+    async def _try_add(self, outputs: set[TopicPartition]) -> dict[TopicPartition, int]:
+        codes = await self._coordinator.try_add(self._producer, outputs)
         refused = {place: code for place, code in codes.items() if code in _REFUSED}
         for place, code in codes.items():
             if place not in refused:

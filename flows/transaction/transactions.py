@@ -64,7 +64,8 @@ class TransactionAborter:
         """Why one transaction after the other is aborted."""
         if self._in_a_row < REPORTED_ABORTS:
             return None
-        return f"transactions of {self._producer.transactional_id} are aborted again and again: {self._reason}"
+        id = self._producer.transactional_id
+        return f"the last {self._in_a_row} transactions of {id} were aborted: {self._reason}"
 
     def committed(self) -> None:
         """A transaction was committed."""
@@ -79,7 +80,7 @@ class TransactionAborter:
         for partition in transaction.partitions:
             partition.await_roll_back(time.monotonic())
         if reason.late:
-            sending.hang_up()
+            sending.disconnect()
         await self._answers.all_received(transaction, sending)
         with_committed = await self._markers.without_commit(transaction.partitions)
         await self._producer.abort()
@@ -339,27 +340,27 @@ class Transactions:
 
     async def _join(self, transaction: Transaction) -> None:
         partitions = list(transaction.pending_partitions)
-        places = {one.target for one in partitions} | self._committer.places(partitions)
-        refused = await self._add(transaction, places)
+        outputs = {one.target for one in partitions} | self._committer.output_partitions(partitions)
+        refused = await self._add(transaction, outputs)
         for partition in partitions:
             if (code := refused.get(partition.target)) is not None:
                 transaction.pending_partitions.pop(partition, None)
                 partition.leader_unavailable(from_response(code), time.monotonic())
-        if not refused.keys() & places:
+        if not refused.keys() & outputs:
             transaction.partitions_added(partitions, time.monotonic())
             for partition in partitions:
                 self._waiting.pop(partition, None)
             self._offer(partitions)
 
-    async def _add(self, transaction: Transaction, places: set[TopicPartition]) -> dict[TopicPartition, int]:
+    async def _add(self, transaction: Transaction, outputs: set[TopicPartition]) -> dict[TopicPartition, int]:
         """Add partitions to the transaction; return those that were refused, and then none was added.
 
         Raises BrokerError if those of the offsets topic are refused.
         """
-        refused = await self._producer.add(places - transaction.added)
+        refused = await self._producer.add(outputs - transaction.added)
         self._committer.refused(refused)
         if not refused:
-            transaction.added |= places
+            transaction.added |= outputs
         return refused
 
     async def _write_offsets(self, transaction: Transaction) -> None:

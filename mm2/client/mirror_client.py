@@ -91,7 +91,7 @@ async def answered(attempt: Callable[[], Awaitable[T]], what: str, settings: Cli
     retry does not help.
     """
     backoff = Backoff.for_retries(settings)
-    trouble: ClusterError | None = None
+    last_error: ClusterError | None = None
     try:
         async with asyncio.timeout(timeout):
             while True:
@@ -102,10 +102,10 @@ async def answered(attempt: Callable[[], Awaitable[T]], what: str, settings: Cli
                 except ClusterError as error:
                     if not error.retriable:
                         raise
-                    trouble = error
+                    last_error = error
                 await asyncio.sleep(backoff.next())
     except TimeoutError:
-        raise trouble or RequestTimedOut(f"{what}: no response within {timeout:g} s") from None
+        raise last_error or RequestTimedOut(f"{what}: no response within {timeout:g} s") from None
 
 
 _CHECKPOINTS_PARTITION = 0  # MirrorCheckpointTask writes all checkpoints there

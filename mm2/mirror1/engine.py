@@ -11,7 +11,7 @@ from typing import Self
 from fastapi import FastAPI
 
 from mm2.core.lanes.engine_orders import EngineRole
-from mm2.core.lanes.lease import LeasePlace
+from mm2.core.lanes.lease import LeaseEndpoint
 from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.common.restarting import restart_on_error
 from mm2.node.engine.engine_process import EngineProcess
@@ -68,7 +68,7 @@ class MirrorEngine:
             node_url=self.leases.url,
             token=self.leases.engine_tokens[EngineRole.MAIN],
             app_name=self._name,
-            leases=LeasePlace(url=self._server.url),
+            leases=LeaseEndpoint(url=self._server.url),
             spark=self._spark,
             hidden_spark=self._hidden_spark,
             inherited=self._inherited,
@@ -90,14 +90,14 @@ class MirrorEngine:
         self._temp_dir.remove()
 
     async def until_lanes_run(self) -> None:
-        """Wait until all lanes run, without a limit (``trouble`` is why): what is put then is copied at once."""
+        """Wait until all lanes run, without a limit (``last_error`` is why): what is put then is copied at once."""
         while not self.leases.board.kept_lanes_run:
             await self.leases.wait_for_change(WATCH_EVERY_S, {Wake.REPORT})
 
     @property
-    def trouble(self) -> str | None:
+    def last_error(self) -> str | None:
         """Why the engine is not running."""
-        return self._process.trouble if self._process is not None else None
+        return self._process.last_error if self._process is not None else None
 
     def kill(self) -> None:
         """Kill the engine's processes, because this process is about to exit."""

@@ -86,7 +86,7 @@ class _Mirror:
                 asyncio.create_task(self._mirror(number, consumer, listener), name=consumer.group.group_id)
                 for number, consumer in enumerate(settings.consumers)
             ]
-            self._background.append(asyncio.create_task(self._speak(), name="log lines"))
+            self._background.append(asyncio.create_task(self._log_progress(), name="log lines"))
             code = await self._watch(running)
             self._ending.set()
             await cancel_and_wait(self._background)
@@ -252,18 +252,18 @@ class _Mirror:
         self._engine.kill()
         os._exit(SECOND_SIGNAL)
 
-    async def _speak(self) -> None:
+    async def _log_progress(self) -> None:
         """Log what each stream does, once a minute, and when it changes why it does not copy."""
         said: dict[Stream, str | None] = {}
         next_line = 0.0
         loop = asyncio.get_running_loop()
         while True:
             for stream in self._streams:
-                trouble = stream.trouble() or self._engine.trouble
-                if trouble != said.get(stream):
-                    said[stream] = trouble
-                    if trouble is not None:
-                        log.warning("%s: %s", stream.flow, trouble)
+                last_error = stream.last_error() or self._engine.last_error
+                if last_error != said.get(stream):
+                    said[stream] = last_error
+                    if last_error is not None:
+                        log.warning("%s: %s", stream.flow, last_error)
             if loop.time() >= next_line:
                 next_line = loop.time() + LINE_EVERY_S
                 for stream in self._streams:

@@ -295,10 +295,10 @@ class Stream:
         for number in (COPIED, ROUTED):
             self._leases.remove((self.flow, number))
 
-    def _report(self, trouble: str | None) -> None:
-        if trouble is not None and trouble != self._not_started:
-            log.warning("%s: %s", self.flow, trouble)
-        self._not_started = trouble
+    def _report(self, last_error: str | None) -> None:
+        if last_error is not None and last_error != self._not_started:
+            log.warning("%s: %s", self.flow, last_error)
+        self._not_started = last_error
 
     # -- leases
 
@@ -340,9 +340,9 @@ class Stream:
                 await self._offsets.commit(chosen)
             await reported.wait(self._times.look_every_s)
 
-    def trouble(self) -> str | None:
+    def last_error(self) -> str | None:
         """Return why the stream does not copy all of its partitions."""
-        return self._refused or self._not_started or self.member.status.trouble or self.reports.error()
+        return self._refused or self._not_started or self.member.status.last_error or self.reports.error()
 
     async def _commit_regularly(self) -> None:
         interval = max(self._settings.commit_interval_ms / 1000, self._times.shortest_commit_s)

@@ -19,7 +19,7 @@ from mm2.core.coordination.commands import Command, CommandRefusedError
 from mm2.core.coordination.leader_context import LeaderContext
 from mm2.core.coordination.query_history_records import QueriesUnreadableError, QueryHistories
 from mm2.core.lanes.engine_orders import EngineRole
-from mm2.core.lanes.lease import LeasePlace
+from mm2.core.lanes.lease import LeaseEndpoint
 from mm2.core.lanes.losses import Loss, LossesUnreadableError
 from mm2.core.lanes.partition_steps import PartitionStory
 from mm2.core.lanes.task_states import TaskState
@@ -125,7 +125,7 @@ class Node:
         self._shared: Mapping[str, str] = {}
         self.published = self._status()
 
-    async def start(self, lease_url: str, lanes: LeasePlace) -> None:
+    async def start(self, lease_url: str, lanes: LeaseEndpoint) -> None:
         """Start all flows and the engine as asyncio tasks, and return.
 
         ``lease_url`` is the address of ``lease_service`` for the engine, ``lanes`` its address for lanes.
@@ -149,7 +149,7 @@ class Node:
         """Let lanes on other machines use these contents of files for their next tokens and tickets."""
         self.lease_service.use_credentials(credentials)
 
-    def use_lane_place(self, lanes: LeasePlace) -> None:
+    def use_lane_place(self, lanes: LeaseEndpoint) -> None:
         """Let lanes request their leases at ``lanes`` after the next start of the engine."""
         self._engine.use_lane_place(lanes)
 

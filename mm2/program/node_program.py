@@ -13,9 +13,9 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 
-from mm2.config.reload.sources import Taken
+from mm2.config.reload.sources import LoadedConfig
 from mm2.config.settings import NodeSettings
-from mm2.core.lanes.lease import LeasePlace
+from mm2.core.lanes.lease import LeaseEndpoint
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.printable import printable_lines
 from mm2.node.identity import NodeIdentity
@@ -42,7 +42,7 @@ FLOW_LINE_EVERY_S = 60.0
 """One line per flow and minute: enough to follow a flow in the log without filling the disk."""
 
 
-def run(taken: Taken, settings: NodeSettings) -> int:
+def run(taken: LoadedConfig, settings: NodeSettings) -> int:
     """Run the node of the file that was ``taken`` and return the exit code."""
     set_up(level=settings.own.log_level, log_format=settings.own.log_format)
     gc.collect()
@@ -53,7 +53,7 @@ def run(taken: Taken, settings: NodeSettings) -> int:
 class _Program:
     """One run of the process."""
 
-    def __init__(self, taken: Taken, settings: NodeSettings) -> None:
+    def __init__(self, taken: LoadedConfig, settings: NodeSettings) -> None:
         self._settings = settings
         self._watch = FileWatch(taken)
         self._log_level = settings.own.log_level
@@ -80,7 +80,7 @@ class _Program:
             print(printable_lines(f"{self._settings.path}: error: {error}"), file=sys.stderr)  # noqa: T201 as above
             await self._close()
             return FATAL if self._settings.listening.unusable else MISTAKE
-        self._background.append(asyncio.create_task(self._speak(), name="log lines"))
+        self._background.append(asyncio.create_task(self._log_progress(), name="log lines"))
         following = asyncio.create_task(self._follower.run(), name="file")
         await self._signalled.wait()
         following.cancel()
@@ -137,12 +137,12 @@ class _Program:
 
     # -- log lines
 
-    def _lease_place(self) -> LeasePlace:
+    def _lease_place(self) -> LeaseEndpoint:
         if not self._settings.master.elsewhere:
-            return LeasePlace(url=self._lease_server.url)
+            return LeaseEndpoint(url=self._lease_server.url)
         return self._serving.lease_place()
 
-    async def _speak(self) -> None:
+    async def _log_progress(self) -> None:
         """Log the banner when the node is up, then one line per flow and minute."""
         await self._node.until(_is_up, BANNER_WITHIN_S)
         for line in banner(self._node.published, file=str(self._settings.path), rest=self._serving.urls):

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 
 from mm2.config.settings import NodeSettings
-from mm2.core.lanes.lease import LeasePlace
+from mm2.core.lanes.lease import LeaseEndpoint
 from mm2.core.settings.listener import ClientAuth, ListenerSettings, ServerTls
 from mm2.kafka.connection.security import ssl_context
 from mm2.kafka.errors import SecuritySettingsInvalid
@@ -110,7 +110,7 @@ class Serving:
         self._listening = listening
         return True
 
-    def lease_place(self) -> LeasePlace:
+    def lease_place(self) -> LeaseEndpoint:
         """Return where lanes on other machines request their leases; valid after `open`."""
         advertised = advertised_of(self._settings.rest)
         return lease_place(self._bound, advertised, self._listening.tls, self._lanes, own_host=socket.gethostname())

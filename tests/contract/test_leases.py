@@ -22,7 +22,7 @@ from mm2.core.lanes.lease import (
     MAX_FAILED_RECORD_BYTES,
     LaneOrders,
     LaneQuery,
-    LeasePlace,
+    LeaseEndpoint,
     LeaseRenewal,
     SourceTaskLease,
 )
@@ -76,7 +76,7 @@ class LaneServer:
 
     board: LaneBoard
     service: LeaseService
-    lease_address: LeasePlace
+    lease_address: LeaseEndpoint
     client: httpx.AsyncClient
 
     def lease(self, token: str, *, lane: int = 0) -> LeaseClient:
@@ -144,12 +144,12 @@ async def test_lane_has_a_certificate_for_a_listener_that_requires_one(tmp_path:
         await server.stop()
 
 
-def _with_identity(place: LeasePlace, lanes: LaneIdentity) -> LeasePlace:
+def _with_identity(place: LeaseEndpoint, lanes: LaneIdentity) -> LeaseEndpoint:
     return replace(place, certificate_pem=lanes.certificate_pem, key_pem=lanes.key_pem)
 
 
 async def test_lane_sends_nothing_to_an_untrusted_server(lane_server: LaneServer) -> None:
-    stranger = LeasePlace(url=lane_server.lease_address.url, ca_pem=Authority().ca_pem)
+    stranger = LeaseEndpoint(url=lane_server.lease_address.url, ca_pem=Authority().ca_pem)
     async with LeaseClient(stranger, lane=0, token="token", first_grant_within_s=0.1) as lease:
         with pytest.raises(LeaseLostError, match="CERTIFICATE_VERIFY_FAILED"):
             await lease.acquire()
@@ -268,7 +268,7 @@ async def test_replaced_credentials_arrive_in_a_lane_with_the_same_leases(lane_s
     server = RestServer(app)
     await server.start()
     service.board.engine_orders(0.0)
-    async with LeaseClient(LeasePlace(url=server.url), lane=0, token="token") as lease:
+    async with LeaseClient(LeaseEndpoint(url=server.url), lane=0, token="token") as lease:
         orders = await lease.acquire()
         assert credential_files.read(file) == b"first"
         service.use_credentials({file: base64.b64encode(b"second").decode(), "/etc/of/others": "eA=="})

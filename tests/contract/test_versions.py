@@ -36,7 +36,15 @@ from mm2.core.lanes.engine_orders import (
     LaneEnd,
     LaneStart,
 )
-from mm2.core.lanes.lease import FlowLease, LaneOrders, LeaseGrant, LeasePlace, LeaseRenewal, LeaseRequest, TaskProducer
+from mm2.core.lanes.lease import (
+    FlowLease,
+    LaneOrders,
+    LeaseEndpoint,
+    LeaseGrant,
+    LeaseRenewal,
+    LeaseRequest,
+    TaskProducer,
+)
 from mm2.core.lanes.losses import decode_loss, encode_loss, encode_loss_key
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.core.offsets.exact_offset_records import TopicIds
@@ -116,7 +124,7 @@ START = EngineStart(
     token="secret",
     app_name="mm2",
     spark={"spark.master": "local[2]"},
-    leases=LeasePlace(url="http://localhost"),
+    leases=LeaseEndpoint(url="http://localhost"),
     on_cluster=False,
 )
 ENGINE_REPORT = EngineReport(

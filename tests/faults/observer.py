@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from mm2.cli.node.lag import lag_json
 from mm2.cli.node.lag_report import LagReport
-from mm2.cli.node.progress_rates import Pace
+from mm2.cli.node.progress_rates import ReplicationRate
 from mm2.node.status.status_model import FlowStatus
 from tests.lab.arrivals import Arrivals
 from tests.lab.background_thread import BackgroundThread
@@ -38,7 +38,7 @@ class Observer(BackgroundThread):
         self._written = written
         self._copied = copied
         self._ends: list[tuple[float, Mapping[int, int]]] = []
-        self._paces = {node.name: Pace(time.monotonic) for node in nodes}
+        self._paces = {node.name: ReplicationRate(time.monotonic) for node in nodes}
         self._sums: dict[tuple[str, str], float] = {}
         self._read_at: dict[str, float] = {}  # of each node
         self._began = time.monotonic()
@@ -87,7 +87,7 @@ class Observer(BackgroundThread):
             self._check_increases(node.name, "positions", sum(position for position, _ in furthest))
             self._check_increases(node.name, "end offsets", sum(end for _, end in furthest))
 
-    def _furthest(self, flows: Sequence[FlowStatus], pace: Pace) -> list[tuple[int, int]]:
+    def _furthest(self, flows: Sequence[FlowStatus], pace: ReplicationRate) -> list[tuple[int, int]]:
         of_topic = [
             pace.furthest(flow.flow, topic.topic, one)
             for flow in flows

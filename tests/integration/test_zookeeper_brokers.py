@@ -126,9 +126,13 @@ def test_unreachable_zookeeper() -> None:
 
 
 def found_after(
-    start: Callable[[], MirrorSettings], capsys: pytest.CaptureFixture[str], trouble: str, *, end: Callable[[], object]
+    start: Callable[[], MirrorSettings],
+    capsys: pytest.CaptureFixture[str],
+    failure: str,
+    *,
+    end: Callable[[], object],
 ) -> tuple[list[MirrorSettings], str]:
-    """Start, and end the trouble once it is reported as retried. Return what was found, and the errors."""
+    """Start, and end the failure once it is reported as retried. Return what was found, and the errors."""
     found: list[MirrorSettings] = []
     errors = ""
 
@@ -140,7 +144,7 @@ def found_after(
     waiting = threading.Thread(target=lambda: found.append(start()))
     waiting.start()
     try:
-        wait_until(reported, FOUND_WITHIN, f"{trouble} is reported")
+        wait_until(reported, FOUND_WITHIN, f"{failure} is reported")
     finally:
         end()
         waiting.join(FOUND_WITHIN)

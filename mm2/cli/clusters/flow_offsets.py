@@ -203,8 +203,8 @@ async def _read_translation(settings: FlowSettings, clients: _Clients, known: _K
             )
     if failure is not None:
         await translation.read_to_end(without_syncs=True)
-    if translation.exact_trouble is not None:
-        known.notes.append(translation.exact_trouble)
+    if translation.exact_error is not None:
+        known.notes.append(translation.exact_error)
     return translation
 
 

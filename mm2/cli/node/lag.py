@@ -12,7 +12,7 @@ from rich.text import Text
 
 from mm2.cli.errors import DONE, FAILED, UsageError
 from mm2.cli.node.lag_report import LagOrder, LagReport, LagSource, PartitionRow, lag_order
-from mm2.cli.node.progress_rates import LOOK_AGAIN_S, FlowPace, Outlook, Pace
+from mm2.cli.node.progress_rates import LOOK_AGAIN_S, CatchUpEstimate, FlowPace, ReplicationRate
 from mm2.cli.terminal.screen import print_json, show_live, show_once
 from mm2.cli.terminal.tables import counted, duration, lower_bound, number, rate_text, state_text, table
 from mm2.core.lanes.task_states import TaskState
@@ -23,10 +23,10 @@ _BESIDES_ROWS = 6
 """Lines of a screen that do not show a partition: two headings, an empty line, what was left out, and the prompt."""
 
 _STYLES = {
-    Outlook.CAUGHT_UP: "green",
-    Outlook.KEEPING_UP: "green",
-    Outlook.FALLING_BEHIND: "bold red",
-    Outlook.STANDING_STILL: "bold red",
+    CatchUpEstimate.CAUGHT_UP: "green",
+    CatchUpEstimate.KEEPING_UP: "green",
+    CatchUpEstimate.FALLING_BEHIND: "bold red",
+    CatchUpEstimate.STANDING_STILL: "bold red",
 }
 
 
@@ -47,7 +47,7 @@ def lag(
         raise UsageError("--watch and --json cannot be combined: use one of them")
     order = lag_order(sort)
     source = LagSource(node, flow=flow, topics=topic, watching=watch)
-    pace = Pace(time.monotonic)
+    pace = ReplicationRate(time.monotonic)
 
     if watch:
         show_live(lambda: _watched(_look(source, pace), pace, order))
@@ -66,7 +66,7 @@ def lag(
     return DONE if report.is_complete else FAILED
 
 
-def _look(source: LagSource, pace: Pace) -> LagReport:
+def _look(source: LagSource, pace: ReplicationRate) -> LagReport:
     """Read the lags, and add those of a node to ``pace``. Without one, rates of earlier reports are void."""
     report = source.read()
     if report.from_node:
@@ -84,7 +84,7 @@ def _print_notes(report: LagReport) -> None:
             note(f"mm2 lag: {text}")
 
 
-def _watched(report: LagReport, pace: Pace, order: LagOrder) -> RenderableType:
+def _watched(report: LagReport, pace: ReplicationRate, order: LagOrder) -> RenderableType:
     notes = [Text(text, style="yellow") for text in report.notes]
     rows = _rows()
     view = lag_view(report, pace, order=order, rows=None if rows is None else rows - len(notes))
@@ -92,7 +92,7 @@ def _watched(report: LagReport, pace: Pace, order: LagOrder) -> RenderableType:
 
 
 def lag_view(
-    report: LagReport, pace: Pace, *, order: LagOrder = LagOrder.LAG, rows: int | None = None
+    report: LagReport, pace: ReplicationRate, *, order: LagOrder = LagOrder.LAG, rows: int | None = None
 ) -> RenderableType:
     """Return one row per flow, then one per partition in this order. ``rows``: how many fit on the screen."""
     replicating = [flow for flow in report.flows if flow.enabled]
@@ -115,7 +115,7 @@ def lag_view(
     return Group(*parts)
 
 
-def lag_json(report: LagReport, pace: Pace, *, order: LagOrder = LagOrder.LAG) -> dict[str, object]:
+def lag_json(report: LagReport, pace: ReplicationRate, *, order: LagOrder = LagOrder.LAG) -> dict[str, object]:
     """Return the same for programs: unknown values are null."""
     return {
         "read_from": "node" if report.from_node else "clusters",
@@ -123,7 +123,7 @@ def lag_json(report: LagReport, pace: Pace, *, order: LagOrder = LagOrder.LAG) -
     }
 
 
-def _flows(report: LagReport, flows: Sequence[FlowStatus], pace: Pace) -> RenderableType:
+def _flows(report: LagReport, flows: Sequence[FlowStatus], pace: ReplicationRate) -> RenderableType:
     """Return the table of flows. The most important columns come first: a narrow screen cuts off the others."""
     shown = table("flow", "state", "outlook", "#lag records", "#lag seconds", "#records/s", "#partitions", "#caught up")
     for flow in flows:
@@ -143,7 +143,7 @@ def _flows(report: LagReport, flows: Sequence[FlowStatus], pace: Pace) -> Render
     return shown
 
 
-def _partitions(report: LagReport, rows: Sequence[PartitionRow], pace: Pace) -> RenderableType:
+def _partitions(report: LagReport, rows: Sequence[PartitionRow], pace: ReplicationRate) -> RenderableType:
     remarks = not report.from_node and any(row.status.error is not None for row in rows)
     shown = table(
         *("flow", "topic", "#partition", "state", "#lag records", "#lag seconds", "#records/s"),
@@ -178,7 +178,7 @@ def _seconds(seconds: float | None) -> str:
 
 def _outlook(whole: FlowPace) -> Text:
     words = whole.outlook.value
-    if whole.outlook is Outlook.CATCHING_UP and whole.catch_up_seconds is not None:
+    if whole.outlook is CatchUpEstimate.CATCHING_UP and whole.catch_up_seconds is not None:
         words = f"caught up in about {duration(whole.catch_up_seconds)}"
     return Text(words, style=_STYLES.get(whole.outlook, ""))
 
@@ -187,7 +187,7 @@ def _rows() -> int | None:
     return shutil.get_terminal_size().lines - _BESIDES_ROWS if sys.stdout.isatty() else None
 
 
-def _flow_json(report: LagReport, flow: FlowStatus, pace: Pace, order: LagOrder) -> dict[str, object]:
+def _flow_json(report: LagReport, flow: FlowStatus, pace: ReplicationRate, order: LagOrder) -> dict[str, object]:
     whole = pace.of(flow)
     state, last = report.state(flow.state), last_known_lag(flow)
     return {
@@ -209,7 +209,7 @@ def _flow_json(report: LagReport, flow: FlowStatus, pace: Pace, order: LagOrder)
     }
 
 
-def _partition_json(report: LagReport, row: PartitionRow, pace: Pace) -> dict[str, object]:
+def _partition_json(report: LagReport, row: PartitionRow, pace: ReplicationRate) -> dict[str, object]:
     one, state = row.status, report.state(row.status.state)
     return {
         "topic": row.topic,

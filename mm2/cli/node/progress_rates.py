@@ -22,7 +22,7 @@ Key = tuple[str, str, int]
 """Flow, source topic, partition."""
 
 
-class Outlook(StrEnum):
+class CatchUpEstimate(StrEnum):
     """How the lag of a flow develops."""
 
     UNKNOWN = "unknown"
@@ -52,7 +52,7 @@ class FlowPace:
     lag_seconds_at_least: float | None
     records_per_second: float | None
     catch_up_seconds: float | None
-    outlook: Outlook
+    outlook: CatchUpEstimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class _Look:
     ends: Mapping[Key, tuple[int, int]]  # position and end offset
 
 
-class Pace:
+class ReplicationRate:
     """Keeps what a node reported during the last `WINDOW_S`. ``clock`` returns monotonic seconds.
 
     A. A rate is never negative: it covers partitions whose position was known at both ends of the window.
@@ -115,7 +115,7 @@ class Pace:
         complete = len(known) == len(keys)
         moved = self._moved(keys)
         rate, shrinks = (None, None) if moved is None else moved
-        outlook, seconds = _outlook(records, rate, shrinks) if complete else (Outlook.UNKNOWN, None)
+        outlook, seconds = _outlook(records, rate, shrinks) if complete else (CatchUpEstimate.UNKNOWN, None)
         return FlowPace(
             partitions=len(keys),
             unknown=len(keys) - len(known),
@@ -158,13 +158,13 @@ def _last_ends(partition: PartitionStatus) -> tuple[int, int] | None:
     return partition.position, partition.last_end_offset
 
 
-def _outlook(lag: int | None, rate: float | None, shrinks: float | None) -> tuple[Outlook, float | None]:
+def _outlook(lag: int | None, rate: float | None, shrinks: float | None) -> tuple[CatchUpEstimate, float | None]:
     if lag == 0:
-        return Outlook.CAUGHT_UP, 0.0
+        return CatchUpEstimate.CAUGHT_UP, 0.0
     if lag is None or rate is None or shrinks is None:
-        return Outlook.UNKNOWN, None
+        return CatchUpEstimate.UNKNOWN, None
     if rate == 0:
-        return Outlook.STANDING_STILL, None
+        return CatchUpEstimate.STANDING_STILL, None
     if lag <= rate * IN_FLIGHT_S:
-        return Outlook.KEEPING_UP, lag / rate
-    return (Outlook.CATCHING_UP, lag / shrinks) if shrinks > 0 else (Outlook.FALLING_BEHIND, None)
+        return CatchUpEstimate.KEEPING_UP, lag / rate
+    return (CatchUpEstimate.CATCHING_UP, lag / shrinks) if shrinks > 0 else (CatchUpEstimate.FALLING_BEHIND, None)

@@ -14,7 +14,7 @@ from mm2.cli.errors import DONE, UsageError
 from mm2.cli.node.node_address import node_context, node_urls
 from mm2.cli.node.node_client import fetch_flows, first_answering, read_flows
 from mm2.cli.node.partition import partition_status
-from mm2.cli.node.progress_rates import LOOK_AGAIN_S, Pace
+from mm2.cli.node.progress_rates import LOOK_AGAIN_S, ReplicationRate
 from mm2.cli.terminal.screen import show_live, show_once
 from mm2.cli.terminal.tables import counted, lower_bound, number, rate_text, state_text, table
 from mm2.core.coordination.pauses import WHOLE_FLOW
@@ -50,7 +50,7 @@ class NodeRow:
     url: str
 
 
-def node_rows(flow: FlowStatus, pace: Pace) -> list[NodeRow]:
+def node_rows(flow: FlowStatus, pace: ReplicationRate) -> list[NodeRow]:
     """Return the members in their order, then other nodes that run tasks or partitions."""
     parts: dict[str, list[tuple[str, PartitionStatus]]] = {}
     for topic in flow.topics:
@@ -69,7 +69,7 @@ def _row(
     node: MemberStatus | str,
     tasks: Mapping[str, Sequence[TaskStatus]],
     parts: Mapping[str, Sequence[tuple[str, PartitionStatus]]],
-    pace: Pace,
+    pace: ReplicationRate,
 ) -> NodeRow:
     name, member = (node, None) if isinstance(node, str) else (node.node, node)
     copied = parts.get(name, ())
@@ -125,7 +125,7 @@ def status(
     if (topic, partition, flow) != (None, None, None):
         raise UsageError("one partition needs --topic T --partition P; for all of a topic or flow use mm2 lag")
     urls, context = node_urls(node), node_context(node)
-    pace = Pace(time.monotonic)
+    pace = ReplicationRate(time.monotonic)
 
     def fetch() -> tuple[str, bytes]:
         return first_answering(urls, lambda url: (url, fetch_flows(url, context)))
@@ -150,7 +150,7 @@ def status(
     return DONE
 
 
-def status_view(flows: Sequence[FlowStatus], pace: Pace, *, asked: str | None = None) -> RenderableType:
+def status_view(flows: Sequence[FlowStatus], pace: ReplicationRate, *, asked: str | None = None) -> RenderableType:
     """Return a heading and tables of nodes and topics for each flow, and below them its problems. ``asked``: the URL of
     the node, if it comes from a file."""
     parts: list[RenderableType] = []
@@ -212,7 +212,7 @@ def _heading(flow: FlowStatus) -> RenderableType:
     return Text.assemble((flow.flow, "bold"), "  ", state_text(flow.state), rest)
 
 
-def _nodes(flow: FlowStatus, pace: Pace) -> RenderableType:
+def _nodes(flow: FlowStatus, pace: ReplicationRate) -> RenderableType:
     shown = table("node", "", "tasks", "#partitions", "#records/s", "#lag records", "#lanes", "release", "url")
     for row in node_rows(flow, pace):
         shown.add_row(
@@ -229,7 +229,7 @@ def _nodes(flow: FlowStatus, pace: Pace) -> RenderableType:
     return shown
 
 
-def _topics(flow: FlowStatus, pace: Pace) -> RenderableType:
+def _topics(flow: FlowStatus, pace: ReplicationRate) -> RenderableType:
     shown = table(
         "topic",
         "remote topic",
@@ -252,7 +252,7 @@ def _topics(flow: FlowStatus, pace: Pace) -> RenderableType:
     return shown
 
 
-def _sums(flow: str, topic: TopicStatus, pace: Pace) -> Iterable[str]:
+def _sums(flow: str, topic: TopicStatus, pace: ReplicationRate) -> Iterable[str]:
     """Return the cells with sums over the partitions. Offsets of a partition whose node died are those seen last."""
     known = [partition for partition in topic.partitions if partition.lag_known]
     ends = [found for one in topic.partitions if (found := pace.furthest(flow, topic.topic, one)) is not None]

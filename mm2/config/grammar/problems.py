@@ -50,7 +50,7 @@ class Location(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SourceSpan:
     """A place within a value. ``file`` and ``line`` contain it: a continuation line, or a line of another file that the
     key names. ``column`` counts from 1; None: only the line is known. ``excerpt`` is the line, and a line with a caret
     under the place; empty if the line must not be printed."""
@@ -65,9 +65,9 @@ class Place:
 class Problem:
     """One error or warning. ``line`` is None if no line of the file is to blame; ``value`` is safe to print.
 
-    ``column`` and ``excerpt`` are those of a `Place` within the value. ``is_temporary``: an error that can disappear
-    while this file stays as it is, such as an expired certificate in a key store: it does not prevent a node from
-    starting. ``str()`` returns the problem and its fix in one line, for logs and REST.
+    ``column`` and ``excerpt`` are those of a `SourceSpan` within the value. ``is_temporary``: an error that can
+    disappear while this file stays as it is, such as an expired certificate in a key store: it does not prevent a node
+    from starting. ``str()`` returns the problem and its fix in one line, for logs and REST.
     """
 
     file: str
@@ -129,7 +129,7 @@ class ProblemLog:
         self._add(rule, fix, at, key, is_warning=True)
 
     def within(
-        self, at: Location, place: Place, rule: str, fix: str, *, is_warning: bool, is_temporary: bool = False
+        self, at: Location, place: SourceSpan, rule: str, fix: str, *, is_warning: bool, is_temporary: bool = False
     ) -> None:
         """Add a problem at a ``place`` within the value of a line, or within the file that the value names."""
         self._add(rule, fix, at, None, place, is_warning=is_warning, is_temporary=is_temporary)
@@ -140,7 +140,7 @@ class ProblemLog:
         fix: str,
         at: Location | None,
         key: str | None,
-        place: Place | None = None,
+        place: SourceSpan | None = None,
         *,
         is_warning: bool,
         is_temporary: bool = False,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import cast
 
-from mm2.config.grammar.problems import Place
+from mm2.config.grammar.problems import SourceSpan
 from mm2.config.grammar.properties import Entry, as_utf8
 
 WIDEST_EXCERPT = 72
@@ -26,14 +26,14 @@ _TOKEN = re.compile(
 )
 
 
-def place_in_value(entry: Entry, offset: int) -> Place:
+def place_in_value(entry: Entry, offset: int) -> SourceSpan:
     """Return the place of the character at ``offset`` of the value of ``entry``; its end, if the value is not longer.
 
     Only the line is known if the value has references, because what replaced them is not in the file.
     """
     starts = [] if entry.raw != entry.value else list(_starts(entry.source))
     if len(starts) != len(entry.raw) + 1:
-        return Place(file=entry.file, line=entry.line)
+        return SourceSpan(file=entry.file, line=entry.line)
     before = entry.source[: starts[min(offset, len(entry.raw))]]
     line, column = before.count("\n"), len(before) - (before.rfind("\n") + 1)
     return place_in_line(
@@ -41,10 +41,10 @@ def place_in_value(entry: Entry, offset: int) -> Place:
     )
 
 
-def place_in_line(file: str, number: int, line: str, column: int, *, hidden: bool = False) -> Place:
+def place_in_line(file: str, number: int, line: str, column: int, *, hidden: bool = False) -> SourceSpan:
     """Return the place at ``column``, counted from 0, of a ``line``. ``hidden``: the line must not be printed."""
     text, at = as_utf8(line), len(as_utf8(line[:column]))
-    return Place(file=file, line=number, column=at + 1, excerpt=() if hidden else excerpt(text, at))
+    return SourceSpan(file=file, line=number, column=at + 1, excerpt=() if hidden else excerpt(text, at))
 
 
 def excerpt(text: str, at: int) -> tuple[str, str]:

@@ -22,7 +22,7 @@ from mm2.core.policies import DefaultReplicationPolicy, ReplicationPolicy
 _CONNECTIONS = ("source.", "target.", "producer.", "consumer.", "admin.", "config.providers")
 
 
-def told_to_own_classes(connector: Properties) -> Properties:
+def properties_for_plugins(connector: Properties) -> Properties:
     """Return the connector properties that user classes receive: none of clients, and no passwords."""
     return {
         name: value
@@ -156,7 +156,7 @@ class PluginReader:
 
     def _own_properties(self) -> dict[str, str]:
         """Return the properties that user classes receive."""
-        received = {name: value.text for name, value in told_to_own_classes(self.properties).items()}
+        received = {name: value.text for name, value in properties_for_plugins(self.properties).items()}
         return received | {SOURCE_ALIAS: self.aliases.source, TARGET_ALIAS: self.aliases.target}
 
     def _refuse(self, key: ClassKey, rule: str, fix: str) -> None:

@@ -24,7 +24,7 @@ from mm2.config.keys.node_keys import HTTPS, FileSettings, OwnFlowSettings, OwnS
 from mm2.config.keys.sql_keys import PREFIX, SqlKeys, declared, field_of, names_in_order, of_name
 from mm2.config.keys.update_mode import UpdateMode
 from mm2.config.keys.worker_keys import WorkerSettings
-from mm2.config.plugins.plugin_reader import told_to_own_classes
+from mm2.config.plugins.plugin_reader import properties_for_plugins
 from mm2.config.security import security_keys
 
 CONNECTOR, WORKER, OWN, NODE = "connector", "worker", "own", "node"
@@ -184,7 +184,7 @@ def _of_own_classes(connector: Properties) -> Iterable[Setting]:
     if not own:
         return
     update_mode = UpdateMode.FLOW if own & {POLICY.name, ADMIN.name} else UpdateMode.RUNNING
-    for name, value in told_to_own_classes(connector).items():
+    for name, value in properties_for_plugins(connector).items():
         if name not in _CONNECTOR_NAMES and not name.startswith(PREFIX):
             yield _as_written(name, value, update_mode)
 

@@ -107,7 +107,7 @@ Signature = Mapping[Path, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class LoadedConfig:
     """Result of one load. ``reading`` is None if ``problems`` contain an error that is not temporary. ``signature``:
     the digests from before the load, so that a file that changes during the load counts as changed."""
 
@@ -132,7 +132,9 @@ LoadFile = Callable[[Path, Sequence[str]], tuple[Loaded, File | None]]
 """Loads a configuration file (`load_file`)."""
 
 
-def take(path: Path, clusters: Sequence[str] = (), also: Iterable[Path] = (), *, load: LoadFile = load_file) -> Taken:
+def take(
+    path: Path, clusters: Sequence[str] = (), also: Iterable[Path] = (), *, load: LoadFile = load_file
+) -> LoadedConfig:
     """Read ``path`` as `mm2.config.load.load` does. ``also``: files of earlier loads, which remain watched if the file
     cannot be read now."""
     before = sign((path, *also))
@@ -142,7 +144,7 @@ def take(path: Path, clusters: Sequence[str] = (), also: Iterable[Path] = (), *,
     if loaded.of_node is not None and file is not None:
         reading = ParsedConfig(settings=loaded.of_node, file=file)
         before = {kept: word for kept, word in before.items() if kept == path or kept in named}
-    return Taken(
+    return LoadedConfig(
         path=path,
         clusters=tuple(clusters),
         reading=reading,

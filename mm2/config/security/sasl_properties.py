@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from mm2.config.grammar.problems import Place, ProblemLog, to_copy
+from mm2.config.grammar.problems import ProblemLog, SourceSpan, to_copy
 from mm2.config.grammar.values import Properties
 from mm2.config.security import jaas
 from mm2.config.security.java_options import JAAS_FILE, USER_HOME, file_of, system_properties, user_home
@@ -130,7 +130,7 @@ class SaslProperties:
             return
         entry, file = self.properties["security.protocol"].entry, jaas_file()
         assert entry is not None, "without this line there is no SASL"
-        place = Place(file=str(file), line=line)
+        place = SourceSpan(file=str(file), line=line)
         self.problems.within(entry, place, rule, fix, is_warning=False, is_temporary=is_temporary)
         if is_temporary:
             self.unusable.append(UnusableLogin(mechanism=self.mechanism, reason=rule, key="security.protocol"))

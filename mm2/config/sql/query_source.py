@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from mm2.config.grammar.problems import Place, ProblemLog
+from mm2.config.grammar.problems import ProblemLog, SourceSpan
 from mm2.config.grammar.properties import Entry
 from mm2.config.grammar.secrets import is_secret
 from mm2.config.grammar.value_places import place_in_line, place_in_value
@@ -22,7 +22,7 @@ class QuerySource(Protocol):
     def stored_text(self) -> str | None:
         """The text with its references to config providers; None: it has none."""
 
-    def place(self, offset: int) -> Place:
+    def place(self, offset: int) -> SourceSpan:
         """Return the place of the character at ``offset``."""
 
 
@@ -40,7 +40,7 @@ class QueryInLine:
     def stored_text(self) -> str | None:
         return None if self.entry.raw == self.entry.value else self.entry.raw
 
-    def place(self, offset: int) -> Place:
+    def place(self, offset: int) -> SourceSpan:
         return place_in_value(self.entry, offset)
 
 
@@ -55,7 +55,7 @@ class QueryInFile:
     def stored_text(self) -> str | None:
         return None
 
-    def place(self, offset: int) -> Place:
+    def place(self, offset: int) -> SourceSpan:
         before = self.text[:offset]
         line = before.count("\n")
         shown = self.text.split("\n")[line]

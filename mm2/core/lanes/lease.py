@@ -39,10 +39,10 @@ class PartitionLease:
     record in the exact offsets topic (`exact_offset_records`). ``leader_epochs``: of the source's records before
     ``start_offset``, as far as they are known.
 
-    ``former``: the source offsets (first, until) of the deleted topic that were not copied, as far as known; None:
-    nothing was left to copy, or the topic was not recreated. ``stopped_by``: a loss that an operator has to accept
-    before anything is copied. ``accepted_loss``: the loss of the partition that was accepted last. ``skip_offset``: an
-    operator has asked to leave out what cannot be copied at this source offset.
+    ``uncopied_of_deleted_topic``: the source offsets (first, until) of the deleted topic that were not copied, as far
+    as known; None: nothing was left to copy, or the topic was not recreated. ``stopped_by``: a loss that an
+    operator has to accept before anything is copied. ``accepted_loss``: the loss of the partition that was accepted
+    last. ``skip_offset``: an operator has asked to leave out what cannot be copied at this source offset.
     """
 
     topic: str
@@ -52,7 +52,7 @@ class PartitionLease:
     topic_ids: TopicIds = UNKNOWN_IDS
     topic_recreated: bool = False
     last_segment: str | None = None
-    former: tuple[int, int] | None = None
+    uncopied_of_deleted_topic: tuple[int, int] | None = None
     stopped_by: Loss | None = None
     accepted_loss: Loss | None = None
     leader_epochs: EpochStarts = ()
@@ -263,7 +263,7 @@ class LeaseGrant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeasePlace:
+class LeaseEndpoint:
     """Where lanes request their leases. It is sent with Spark's tasks, as the token of the lane is.
 
     For an https ``url``: ``ca_pem`` contains the CA certificates to verify the node with; ``check_hostname`` requires

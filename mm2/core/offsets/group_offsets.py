@@ -64,7 +64,7 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AsFar:
+class AlreadyReached:
     """The group's offset on the target is ``current``, at or after ``offset``. It is never moved back."""
 
     offset: int
@@ -105,7 +105,7 @@ class NoRemotePartition:
         return "the remote partition does not exist, or its end offset is unknown"
 
 
-Decision = Write | AsFar | InUse | BeyondEnd | NoRemotePartition
+Decision = Write | AlreadyReached | InUse | BeyondEnd | NoRemotePartition
 
 
 def decide(
@@ -127,7 +127,7 @@ def decide(
 def _decide(checkpoint: Checkpoint, current: int | None, end: int | None) -> Decision:
     offset = checkpoint.downstream_offset
     if current is not None and current >= offset:
-        return AsFar(offset=offset, current=current)
+        return AlreadyReached(offset=offset, current=current)
     if end is None:
         return NoRemotePartition()
     if offset > end:

@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TicketRenewal:
-    """When tickets are renewed, with Java's defaults (KerberosLogin).
+    """The times at which tickets are renewed, with Java's defaults (KerberosLogin).
 
     A ticket is renewed after ``window_factor`` of its lifetime, plus a random share of up to ``jitter``, but
     ``min_seconds`` after the last time at the earliest. ``kinit``: the program that renews ticket caches.

@@ -126,7 +126,7 @@ class KafkaGroup(SessionElection):
         self._requests = MemberRequests(cluster, member, session)
         self._rejoin = True
         self._expecting = False
-        self._trouble: ClusterError | None = None
+        self._last_error: ClusterError | None = None
 
     @property
     def contact(self) -> float:
@@ -174,7 +174,7 @@ class KafkaGroup(SessionElection):
                 pause = await self._recover(error, backoff.next())
                 await asyncio.sleep(pause)
             else:
-                self._trouble = None
+                self._last_error = None
                 backoff.reset()
                 await self._pause()
 
@@ -251,7 +251,7 @@ class KafkaGroup(SessionElection):
 
     async def _recover(self, error: ClusterError, pause: float) -> float:
         """Update the state after an error; return the seconds to wait before the next step."""
-        self._trouble = error
+        self._last_error = error
         code = error.code if isinstance(error, BrokerError) else None
         if code in _JOIN_AGAIN:
             self._rejoin = True
@@ -283,8 +283,8 @@ class KafkaGroup(SessionElection):
         return max(pause, self._settings.heartbeat_interval_ms / 1000)
 
     def _overdue(self) -> Lost:
-        trouble = self._trouble or f"the coordinator does not answer: {cut_off(self._cluster.settings)}"
-        return Lost(reason=f"{self._where}: no contact: {trouble}")
+        last_error = self._last_error or f"the coordinator does not answer: {cut_off(self._cluster.settings)}"
+        return Lost(reason=f"{self._where}: no contact: {last_error}")
 
     @property
     def _where(self) -> str:

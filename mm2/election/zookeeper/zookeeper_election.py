@@ -194,7 +194,7 @@ class ZooKeeperElection(SessionElection):
         self._group = group
         self._applied_group: Joined | None = None  # the one whose lost members' znodes are deleted
         self._lost_nodes: frozenset[str] = frozenset()  # node IDs that have left the group since then
-        self._trouble = ""
+        self._last_error = ""
         self._session: ZooKeeperSession | None = None
 
     def update(self, info: MemberInfo, *, quiet: bool = False) -> None:
@@ -252,7 +252,7 @@ class ZooKeeperElection(SessionElection):
                     backoff.reset()
                     patient = True
                 else:
-                    self._cannot_ask(session.trouble, patient=patient)
+                    self._cannot_ask(session.last_error, patient=patient)
             except NotConnected as error:
                 self._cannot_ask(str(error), patient=patient)
             pause_ms = min(self._settings.heartbeat_interval_ms, session.timeout_ms / READS_PER_SESSION)
@@ -262,9 +262,9 @@ class ZooKeeperElection(SessionElection):
             except TimeoutError:
                 patient = False
 
-    def _cannot_ask(self, trouble: str, *, patient: bool) -> None:
-        self._trouble = trouble
-        if trouble and not patient and not isinstance(self._stream.membership, Joined):
+    def _cannot_ask(self, last_error: str, *, patient: bool) -> None:
+        self._last_error = last_error
+        if last_error and not patient and not isinstance(self._stream.membership, Joined):
             self._stream.publish(Lost(reason=self._without_contact()))
 
     async def _enter(self, session: ZooKeeperSession, token: str) -> None:
@@ -385,7 +385,7 @@ class ZooKeeperElection(SessionElection):
             raise SessionOver(f"another member wrote generation {generation + 1}") from None
 
     def _join(self, generation: int, decided: RebalanceMessage) -> None:
-        self._trouble = ""
+        self._last_error = ""
         self._stream.publish(
             Joined(
                 generation=generation,
@@ -400,7 +400,7 @@ class ZooKeeperElection(SessionElection):
         return Lost(reason=self._without_contact())
 
     def _without_contact(self) -> str:
-        return f"{self._where}: no contact: {self._trouble or 'the servers do not answer'}. {_LOOK_AT_SERVERS}"
+        return f"{self._where}: no contact: {self._last_error or 'the servers do not answer'}. {_LOOK_AT_SERVERS}"
 
     @property
     def _where(self) -> str:

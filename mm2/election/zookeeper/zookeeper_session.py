@@ -50,7 +50,7 @@ _RETRY = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_jitter": 0.4, "max_d
 """Seconds between connection attempts. An outage must not use up much more of a session than it lasts; kazoo's default
 delay grows up to an hour."""
 
-_MOST_TROUBLES = 5  # per outage: servers can fail in different ways, and the list must stay readable
+_MOST_ERRORS = 5  # per outage: servers can fail in different ways, and the list must stay readable
 
 LOOK_AT_IDENTITY = "Check mm2.zookeeper.auth.scheme, username and password"
 
@@ -149,9 +149,9 @@ class ZooKeeperSession:
         return self._connected
 
     @property
-    def trouble(self) -> str:
+    def last_error(self) -> str:
         """The connection errors, one per server; empty if there are none yet."""
-        return "; ".join(self._log.troubles)
+        return "; ".join(self._log.errors)
 
     def watch(self, _: object) -> None:
         """A watch for requests that accept one; any event calls ``on_change``."""
@@ -171,7 +171,7 @@ class ZooKeeperSession:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_GOODBYE_SECONDS):
                 await ended.wait()
-        self._handler.hang_up()
+        self._handler.disconnect()
         try:
             async with asyncio.timeout(_HANG_UP_SECONDS):
                 await ended.wait()
@@ -184,7 +184,7 @@ class ZooKeeperSession:
         Raises NotConnected, SessionOver, and errors of the servers as kazoo's ZookeeperError.
         """
         if not self.connected:
-            raise NotConnected(self.trouble)
+            raise NotConnected(self.last_error)
         question = getattr(self._client, f"{method}_async")
         return await self._answer(lambda: question(*arguments, **options))
 
@@ -194,7 +194,7 @@ class ZooKeeperSession:
         Return the new version. Raises as `ask` does; after BadVersionError and NoNodeError nothing was written.
         """
         if not self.connected:
-            raise NotConnected(self.trouble)
+            raise NotConnected(self.last_error)
         transaction = self._client.transaction()
         transaction.check(existing, -1)
         transaction.set_data(path, data, version)
@@ -221,7 +221,7 @@ class ZooKeeperSession:
         except SessionExpiredError as error:
             raise SessionOver(self._over or str(error) or "the session expired") from error
         except ConnectionLoss as error:
-            raise NotConnected(self.trouble) from error
+            raise NotConnected(self.last_error) from error
 
     # -- in kazoo's threads
 
@@ -229,8 +229,8 @@ class ZooKeeperSession:
         reason: str | None = None
         if state == KazooState.LOST:
             reason = _ENDS.get(self._client.client_state, "the connection ended unexpectedly")
-            if trouble := self._log.failure:
-                reason = f"{reason} ({trouble})"
+            if last_error := self._log.failure:
+                reason = f"{reason} ({last_error})"
         self._tell(lambda: self._take(connected=state == KazooState.CONNECTED, over=reason))
 
     def _tell(self, what: Callable[[], None]) -> None:
@@ -253,7 +253,7 @@ class ZooKeeperSession:
     def _take(self, *, connected: bool, over: str | None) -> None:
         self._connected = connected
         if connected:
-            self._log.troubles = ()
+            self._log.errors = ()
         self._over = self._over or over
         self._on_change()
 
@@ -312,7 +312,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no
         found = super().select(readable, *arguments, **options)
         return ([*pending, *(one for one in found[0] if one not in pending)], *found[1:])
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         """Wake up threads that wait for the servers."""
         if self._socket is not None:
             with contextlib.suppress(OSError):
@@ -352,17 +352,17 @@ class _Connection(ConnectionHandler):  # type: ignore[misc] # kazoo has no types
 class _KazooLog(logging.LoggerAdapter[logging.Logger]):
     """Collects kazoo's warnings, the only place where it reports failures, and logs them at DEBUG.
 
-    ``troubles``: each failure once, so that the reported reason is stable while servers fail in different ways.
+    ``errors``: each failure once, so that the reported reason is stable while servers fail in different ways.
     """
 
     def __init__(self) -> None:
         super().__init__(logging.getLogger("kazoo"), {})
-        self.troubles: tuple[str, ...] = ()
+        self.errors: tuple[str, ...] = ()
         self.failure = ""
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        if level >= logging.WARNING and args and len(self.troubles) < _MOST_TROUBLES:
-            self.troubles = tuple(dict.fromkeys((*self.troubles, explained(str(msg) % args))))
+        if level >= logging.WARNING and args and len(self.errors) < _MOST_ERRORS:
+            self.errors = tuple(dict.fromkeys((*self.errors, explained(str(msg) % args))))
         if level >= logging.ERROR:
             self.failure = repr(sys.exception())  # of kazoo's own thread, which ends with it
         if not any(isinstance(one, Auth | Connect | SASL) for one in args):  # they contain passwords

@@ -23,9 +23,9 @@ from mm2.core.topics.acls import Operation
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.chunks import chunks
 from mm2.kafka.client.metadata import Broker, Metadata, PartitionLeader, TopicInfo, leaders
+from mm2.kafka.connection.connecting import AUTHENTICATION, Authentication
 from mm2.kafka.connection.connection import Connection
 from mm2.kafka.connection.diagnosis import BrokerEndpoint
-from mm2.kafka.connection.dialling import AUTHENTICATION, Authentication
 from mm2.kafka.connection.security import shared_context
 from mm2.kafka.errors import (
     ClusterClosed,
@@ -141,10 +141,10 @@ class Cluster:
             self._leaders = {one: leader for one, leader in self._leaders.items() if leader.node_id != node_id}
             raise
 
-    def hang_up(self, node_id: int, purpose: str) -> None:
+    def disconnect(self, node_id: int, purpose: str) -> None:
         """Close the connection to a broker for ``purpose``: requests in flight fail, and the next one reopens it."""
         if (connection := self._connections.get((node_id, purpose))) is not None:
-            connection.hang_up()
+            connection.disconnect()
 
     async def versions(self, node_id: int, *, purpose: str = "default") -> dict[int, tuple[int, int]]:
         """Return the (lowest, highest) version of each API key that the broker supports."""
@@ -357,7 +357,7 @@ class Cluster:
                 try:
                     answer = await self._ask_one(connection, topics)
                 finally:
-                    connection.hang_up()
+                    connection.disconnect()
                 if isinstance(answer, Metadata):
                     return answer
                 problems.append(answer)

@@ -20,8 +20,8 @@ from aiokafka.conn import CloseReason
 
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.backoff import Backoff
+from mm2.kafka.connection.connecting import AUTHENTICATION, LOGIN_SECONDS, SETUP_ERRORS, Authentication, dial
 from mm2.kafka.connection.diagnosis import BrokerEndpoint, explain, silent
-from mm2.kafka.connection.dialling import AUTHENTICATION, LOGIN_SECONDS, SETUP_ERRORS, Authentication, dial
 from mm2.kafka.connection.frames import FramedConnection
 from mm2.kafka.errors import ClusterClosed, ClusterError, LeaseExpired, RequestTimedOut, Unreachable
 from mm2.kafka.protocol.raw_request import DeferredResponse
@@ -33,14 +33,14 @@ log = logging.getLogger("mm2.connection")
 
 @dataclass(slots=True)
 class LiveConnection:
-    """A connection on which requests can be sent. ``greeted``: the broker has answered one. ``session``: None without
-    SASL, or if the broker does not end sessions."""
+    """A connection on which requests can be sent. ``has_responded``: the broker has answered one. ``session``: None
+    without SASL, or if the broker does not end sessions."""
 
     connection: FramedConnection
     peer: BrokerEndpoint
     settings: ClientSettings
     authentication: Authentication
-    greeted: bool = False
+    has_responded: bool = False
     session: Session | None = None
     _renewal: asyncio.Task[bool] | None = None
 
@@ -90,12 +90,12 @@ class LiveConnection:
         except LoginFailed as error:  # nothing has been sent
             return self._postponed(session, error)
         except SETUP_ERRORS as error:  # the broker closes the connection when it has rejected the credentials
-            log.warning("%s", explain(error, self.peer, self.settings, greeted=True))
+            log.warning("%s", explain(error, self.peer, self.settings, has_responded=True))
             return False
         return True
 
     def _postponed(self, session: Session, error: BaseException) -> bool:
-        log.warning("%s", explain(error, self.peer, self.settings, greeted=True))
+        log.warning("%s", explain(error, self.peer, self.settings, has_responded=True))
         session.postpone()
         return not session.is_over
 
@@ -188,7 +188,7 @@ class Connection:
         try:
             pending = live.connection.send(request, expect_response=expect_response)
         except (aiokafka_errors.KafkaError, NotImplementedError, OSError) as error:
-            raise explain(error, live.peer, self._settings, greeted=live.greeted) from error
+            raise explain(error, live.peer, self._settings, has_responded=live.has_responded) from error
         return pending
 
     async def versions(self) -> dict[int, tuple[int, int]]:
@@ -197,7 +197,7 @@ class Connection:
         async with self._opening:
             return dict((await self._open(attempts)).connection._versions)
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         """Close the connection; the next request reopens it."""
         self._drop(CloseReason.SHUTDOWN)
 
@@ -239,11 +239,11 @@ class Connection:
             raise RequestTimedOut(silent(live.peer, self._settings, asked)) from error
         except (aiokafka_errors.KafkaError, OSError) as error:
             self._discard(live, CloseReason.CONNECTION_BROKEN)
-            if not live.greeted:
+            if not live.has_responded:
                 self._failed()
-            raise explain(error, live.peer, self._settings, greeted=live.greeted) from error
+            raise explain(error, live.peer, self._settings, has_responded=live.has_responded) from error
         if answer is not None:
-            live.greeted = True
+            live.has_responded = True
             self._backoff.reset()
         return await asyncio.to_thread(answer.decode) if isinstance(answer, DeferredResponse) else answer
 
@@ -289,7 +289,7 @@ class Connection:
             async with asyncio.timeout(min(_SETUP_SECONDS, settings.request_timeout_ms / 1000)) as self._setup:
                 connection, session = await dial(endpoint, settings, self._client_id, self._ssl_context, authentication)
         except SETUP_ERRORS as error:
-            raise explain(error, endpoint, settings, greeted=False) from error
+            raise explain(error, endpoint, settings, has_responded=False) from error
         finally:
             self._setup = None
         return LiveConnection(connection, endpoint, settings, authentication, session=session)

@@ -40,12 +40,14 @@ class BrokerEndpoint:
         return f"{self.host}:{self.port}"
 
 
-def explain(error: BaseException, endpoint: BrokerEndpoint, settings: ClientSettings, *, greeted: bool) -> ClusterError:
+def explain(
+    error: BaseException, endpoint: BrokerEndpoint, settings: ClientSettings, *, has_responded: bool
+) -> ClusterError:
     """Return our error for a failure to connect to ``endpoint``, or of a connection to it.
 
-    ``greeted``: the broker has answered a request on this connection before.
+    ``has_responded``: the broker has answered a request on this connection before.
     """
-    return _Case(endpoint, settings).explain(error, greeted=greeted)
+    return _Case(endpoint, settings).explain(error, has_responded=has_responded)
 
 
 def silent(endpoint: BrokerEndpoint, settings: ClientSettings, request: str) -> str:
@@ -72,7 +74,7 @@ class _Case:
     endpoint: BrokerEndpoint
     settings: ClientSettings
 
-    def explain(self, error: BaseException, *, greeted: bool) -> ClusterError:  # noqa: PLR0911 - a table of cases
+    def explain(self, error: BaseException, *, has_responded: bool) -> ClusterError:  # noqa: PLR0911 - a table of cases
         if isinstance(error, ClusterError):
             return error
         if isinstance(error, LoginFailed):
@@ -87,7 +89,7 @@ class _Case:
         ):
             return self._sasl(error)
         if isinstance(cause, asyncio.IncompleteReadError | ConnectionResetError | BrokenPipeError):
-            return self._hung_up(cause, greeted=greeted, connected=cause is not error)
+            return self._hung_up(cause, has_responded=has_responded, connected=cause is not error)
         if isinstance(cause, TimeoutError):
             return Unreachable(
                 f"{self._where}: timed out: is there a firewall in between, or is the broker overloaded?"
@@ -117,7 +119,7 @@ class _Case:
             return Unreachable(f"{self._where}: connection refused: is the broker down? {self._address_key}")
         return Unreachable(f"{self._where}: {text}")
 
-    def _hung_up(self, error: Exception, *, greeted: bool, connected: bool) -> ClusterError:
+    def _hung_up(self, error: Exception, *, has_responded: bool, connected: bool) -> ClusterError:
         """``connected``: TCP and, if enabled, TLS were established when the broker closed the connection."""
         expected = error.expected if isinstance(error, asyncio.IncompleteReadError) else None
         if expected is not None and expected & _TLS_RECORD_MASK == _TLS_RECORD:
@@ -127,7 +129,7 @@ class _Case:
             )
         if expected == _HTTP:
             return Unreachable(f"{self._where}: an HTTP server answered: {self._address_key}")
-        if greeted:
+        if has_responded:
             return ConnectionLost(f"{self._where}: the broker closed the connection")
         protocol = self.settings.security_protocol
         encrypted = protocol in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)

@@ -164,13 +164,13 @@ class AssignmentHandler(Protocol):
 class MembershipStatus:
     """A member's state.
 
-    ``generation`` and ``partitions`` are None without an assignment. ``trouble`` is the error that is being retried.
+    ``generation`` and ``partitions`` are None without an assignment. ``last_error`` is the error that is being retried.
     """
 
     generation: int | None = None
     partitions: frozenset[TopicPartition] | None = None
     is_leader: bool = False
-    trouble: str | None = None
+    last_error: str | None = None
 
 
 class MemberSession:
@@ -306,7 +306,7 @@ class ConsumerMember:
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
         self._working: asyncio.Task[Any] | None = None
-        self._trouble: str | None = None
+        self._last_error: str | None = None
 
     @property
     def status(self) -> MembershipStatus:
@@ -316,7 +316,7 @@ class ConsumerMember:
             generation=None if generation is None else generation.generation,
             partitions=partitions,
             is_leader=generation is not None and self._leader.leads,
-            trouble=self._trouble,
+            last_error=self._last_error,
         )
 
     def certain_for(self) -> float:
@@ -373,7 +373,7 @@ class ConsumerMember:
                 except ClusterError as error:
                     await self._pause(await self._recover(error, backoff.next()))
                     continue
-                self._trouble = None
+                self._last_error = None
                 backoff.reset()
                 await self._start_assigned()
                 if not self._rejoin:
@@ -462,7 +462,7 @@ class ConsumerMember:
         self._assigned = None
         self._session.release()
         self._rejoin = True
-        self._trouble = reason
+        self._last_error = reason
         if self._working is not None:
             self._working.cancel()
         self._wake.set()
@@ -512,9 +512,9 @@ class ConsumerMember:
         if code in _JOIN_AGAIN:
             self._rejoin = True
             return 0.0
-        if str(error) != self._trouble:
+        if str(error) != self._last_error:
             log.info("%s: %s", self._where, error)
-        self._trouble = str(error)
+        self._last_error = str(error)
         if code in COORDINATOR_MOVED or isinstance(error, Unreachable | RequestTimedOut):
             self._requests.find_again()
             return pause

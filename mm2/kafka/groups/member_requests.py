@@ -232,7 +232,7 @@ class MemberRequests:
             answered = True
         finally:
             if not answered:  # otherwise later requests would wait behind this one
-                self._cluster.hang_up(coordinator, purpose)
+                self._cluster.disconnect(coordinator, purpose)
         return sent, answer
 
     async def _send_heartbeat(self) -> int:

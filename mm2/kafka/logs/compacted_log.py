@@ -41,7 +41,7 @@ class CompactedLog:
     C. A partition whose position no longer exists is read again from its beginning, so that a caller that keeps the
        last record of each key misses nothing.
 
-    ``trouble`` is the error that currently prevents progress. New partitions are found at the next ``read_to_end``.
+    ``last_error`` is the error that currently prevents progress. New partitions are found at the next ``read_to_end``.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class CompactedLog:
         self._last = last
         self._positions: dict[TopicPartition, int] = {}
         self._handed_out: dict[TopicPartition, int] = {}
-        self.trouble: ClusterError | None = None
+        self.last_error: ClusterError | None = None
 
     async def read_to_end(self, *, timeout_ms: int = API_TIMEOUT_MS) -> AsyncIterator[StoredRecord]:
         """Yield the records from the current position to the current end.
@@ -84,7 +84,7 @@ class CompactedLog:
                 backoff.reset()
                 continue
             if time.monotonic() - moved > timeout_ms / 1000:
-                raise self.trouble or RequestTimedOut(
+                raise self.last_error or RequestTimedOut(
                     f"cannot read {missing[0]} to its end: no record received after offset {before[missing[0]]} of"
                     f" {ends[missing[0]]} for {timeout_ms} ms"
                 )
@@ -101,11 +101,11 @@ class CompactedLog:
             except ClusterError as error:
                 if not error.retriable:
                     raise
-                self.trouble, records = error, []
+                self.last_error, records = error, []
             for record in records:
                 yield record
             self._handed_out = dict(self._positions)
-            if self.trouble is None:
+            if self.last_error is None:
                 backoff.reset()
             else:
                 await asyncio.sleep(backoff.next())
@@ -122,7 +122,7 @@ class CompactedLog:
         deadline = time.monotonic() + timeout_ms / 1000
         while late := [one for one, end in answers.items() if self._handed_out.get(one, -1) < end]:
             if time.monotonic() > deadline:
-                raise self.trouble or RequestTimedOut(f"cannot read {late[0]} to its end within {timeout_ms} ms")
+                raise self.last_error or RequestTimedOut(f"cannot read {late[0]} to its end within {timeout_ms} ms")
             await asyncio.sleep(CAUGHT_UP_LOOK_S)
 
     async def _ends(self) -> dict[TopicPartition, int]:
@@ -151,18 +151,18 @@ class CompactedLog:
         return found
 
     async def _round(self, partitions: list[TopicPartition], *, wait_ms: int) -> list[StoredRecord]:
-        """Fetch once from every leader and move positions. Retriable errors set ``trouble``, others are raised."""
+        """Fetch once from every leader and move positions. Retriable errors set ``last_error``, others are raised."""
         records: list[StoredRecord] = []
         by_leader, unknown = await self._cluster.by_leader(partitions)
         problems = list(unknown.values())
         answers = await asyncio.gather(*(self._fetch(node, led, wait_ms) for node, led in by_leader.items()))
-        for found, trouble in answers:
+        for found, last_error in answers:
             records += found
-            problems += trouble
+            problems += last_error
         for problem in problems:
             if not problem.retriable:
                 raise problem
-        self.trouble = problems[0] if problems else None
+        self.last_error = problems[0] if problems else None
         return records
 
     async def _fetch(

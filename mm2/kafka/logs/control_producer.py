@@ -71,13 +71,13 @@ class ProducerQueue:
     are given up, the partition continues with another producer ID.
 
     ``producer`` is the partition's producer ID; None: it needs another one; `NO_PRODUCER`: write without idempotence.
-    ``trouble`` is its last error, until a batch is stored.
+    ``last_error`` is its last error, until a batch is stored.
     """
 
     def __init__(self, backoff: Backoff, finish: Finish | None = None, limit: RetryLimit | None = None) -> None:
         """``finish``: makes the batch to write of an uncompressed one. ``limit``: without it retries never end."""
         self.backoff = backoff
-        self.trouble: ClusterError | None = None
+        self.last_error: ClusterError | None = None
         self._limit = limit
         self._finish = finish
         self.records: deque[PendingRecord] = deque()
@@ -89,12 +89,12 @@ class ProducerQueue:
 
     def failed(self, error: ClusterError, now: float) -> bool:
         """A batch was not stored; return whether to retry it."""
-        self.trouble = error
+        self.last_error = error
         return error.retriable and not (self._limit is not None and self._limit.is_exceeded(error, now))
 
     def succeeded(self) -> None:
         """A batch was stored."""
-        self.trouble = None
+        self.last_error = None
         self.backoff.reset()
         if self._limit is not None:
             self._limit.reset()
@@ -175,8 +175,8 @@ class ControlProducer:
     D. A broker that throttles gets no request until the throttle time is over: it would not read it earlier, and the
        request's timeout would already run (KIP-219).
 
-    ``trouble`` is the last error while something is being retried, otherwise None. On leaving the context, records that
-    are not stored fail with ClusterClosed; call ``flush`` before.
+    ``last_error`` is the last error while something is being retried, otherwise None. On leaving the context, records
+    that are not stored fail with ClusterClosed; call ``flush`` before.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class ControlProducer:
         self._kicked = False
         self._closed = False
         self._throttled: dict[int, float] = {}  # broker to the end of its throttle time
-        self.trouble: ClusterError | None = None
+        self.last_error: ClusterError | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -259,7 +259,7 @@ class ControlProducer:
                 f"the record of {size} bytes is larger than the producer's buffer of {self._buffer_bytes} bytes",
             )
         if self._held + size > self._buffer_bytes:
-            raise BufferFull(f"buffer full ({self._held} bytes unsent): {self.trouble or 'the cluster is too slow'}")
+            raise BufferFull(f"buffer full ({self._held} bytes unsent): {self.last_error or 'the cluster is too slow'}")
         self._held += size
         self._queue(TopicPartition(topic, partition)).records.append(record)
         self._kick_soon()  # after the caller has yielded, so that records sent together share a request
@@ -273,10 +273,10 @@ class ControlProducer:
         self._released.clear()
         await self._released.wait()
 
-    def trouble_of(self, partition: TopicPartition) -> ClusterError | None:
+    def error_of(self, partition: TopicPartition) -> ClusterError | None:
         """Return the last error of a partition, if nothing was stored in it since then."""
         queue = self._queues.get(partition)
-        return queue.trouble if queue is not None else None
+        return queue.last_error if queue is not None else None
 
     @property
     def throttled(self) -> float:
@@ -394,7 +394,7 @@ class ControlProducer:
             if not record.stored.done():  # the caller may have given up waiting
                 record.stored.set_result(base_offset + index if base_offset >= 0 else -1)
         queue.succeeded()
-        self.trouble = None
+        self.last_error = None
         self._free(partition)
 
     def _release(self, record: PendingRecord) -> None:
@@ -406,7 +406,7 @@ class ControlProducer:
 
         ``everything``: fail all records, because the error concerns the partition rather than the batch.
         """
-        self.trouble = error
+        self.last_error = error
         queue = self._queues[partition]
         if queue.failed(error, time.monotonic()):
             asyncio.get_running_loop().call_later(queue.backoff.next(), self._free, partition)

@@ -202,13 +202,13 @@ class CheckpointTask:
     # -- status
 
     @property
-    def trouble(self) -> str | None:
+    def last_error(self) -> str | None:
         """The error that prevents the task as a whole from working, None if there is none."""
         starting = self._load_error.text or (STARTING if self._translation is None else None)
         if self._error.text is not None or starting is not None:
             return self._error.text or starting
-        waiting = self._producer.trouble if self._producer is not None else None
-        translating = self._translation.trouble if self._translation is not None else None
+        waiting = self._producer.last_error if self._producer is not None else None
+        translating = self._translation.last_error if self._translation is not None else None
         syncing = self._group_sync.error.text if self._group_sync is not None else None
         written = f"cannot write checkpoints: {waiting}" if waiting is not None else self._write_error.text
         return translating or self._find_error.text or self._new_groups_error.text or written or syncing
@@ -223,8 +223,8 @@ class CheckpointTask:
     @property
     def group_reasons(self) -> tuple[str, ...]:
         """Why translated offsets are missing, outdated or less precise than requested."""
-        exact = self._translation.exact_trouble if self._translation is not None else None
-        return tuple(reason for reason in (self.trouble, exact, *self.warnings) if reason is not None)
+        exact = self._translation.exact_error if self._translation is not None else None
+        return tuple(reason for reason in (self.last_error, exact, *self.warnings) if reason is not None)
 
     def groups(self) -> Iterable[GroupStatus]:
         """Return the consumer groups of the source that this node shows."""
@@ -232,13 +232,13 @@ class CheckpointTask:
 
     def status(self, number: int = FIRST) -> TaskStatus:
         """Return the status of task ``number``."""
-        state = TaskState.RUNNING if self.trouble is None else TaskState.WAITING
+        state = TaskState.RUNNING if self.last_error is None else TaskState.WAITING
         return TaskStatus(
             id=str(TaskId(TaskKind.CHECKPOINT, number)),
             kind="checkpoint",
             node=self._node_id,
             state=state if self._error.text is None else TaskState.FAILED,
-            error=self.trouble,
+            error=self.last_error,
         )
 
     def look_now(self) -> None:

@@ -105,7 +105,7 @@ class CheckpointTaskRunner(SharedTaskRunner):
     @property
     def error(self) -> str | None:
         """The error that prevents checkpoints from being written."""
-        return self._checkpoint.trouble if self._checkpoint is not None else STARTING
+        return self._checkpoint.last_error if self._checkpoint is not None else STARTING
 
     def reasons(self) -> list[str]:
         """Return the error that prevents checkpoints from being written, and warnings."""

@@ -77,17 +77,17 @@ class FlowTranslation:
             )
 
     @property
-    def trouble(self) -> str | None:
+    def last_error(self) -> str | None:
         """Why the offset syncs cannot be read, or None. Meanwhile, translation uses those that were read before."""
-        if self._syncs_error.text is None and self._syncs.trouble is not None:
-            return f"cannot read offset syncs: {self._syncs.trouble}"
+        if self._syncs_error.text is None and self._syncs.last_error is not None:
+            return f"cannot read offset syncs: {self._syncs.last_error}"
         return self._syncs_error.text
 
     @property
-    def exact_trouble(self) -> str | None:
+    def exact_error(self) -> str | None:
         """Why the exact map is missing or out of date although the flow uses it; None if it is up to date."""
-        if self._exact_error.text is None and self._exact is not None and self._exact.trouble is not None:
-            return self._exact_text(self._exact.trouble)
+        if self._exact_error.text is None and self._exact is not None and self._exact.last_error is not None:
+            return self._exact_text(self._exact.last_error)
         return self._exact_error.text
 
     @property
@@ -206,8 +206,8 @@ class _Topic:
         self._log = CompactedLog(cluster, topic, isolation=isolation, purpose=topic)
 
     @property
-    def trouble(self) -> ClusterError | None:
-        return self._log.trouble
+    def last_error(self) -> ClusterError | None:
+        return self._log.last_error
 
     async def read_to_end(self) -> None:
         """Read to the current end. Raises ClusterError, immediately if the cluster or the topic is unavailable."""

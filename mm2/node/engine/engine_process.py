@@ -18,7 +18,7 @@ from pathlib import Path
 
 from mm2.config.grammar.environment import Environment
 from mm2.core.lanes.engine_orders import EXIT_JVM_LOST, EngineRole
-from mm2.core.lanes.lease import LeasePlace
+from mm2.core.lanes.lease import LeaseEndpoint
 from mm2.core.settings.spark_master import SparkMaster, read_master
 from mm2.kafka.backoff import Backoff
 from mm2.node.engine.spark_settings import engine_environment
@@ -56,7 +56,7 @@ MASTER_WITHIN_S = 5.0
 class EngineProcess:
     """Keeps one ``python -m flows.engine`` running until `close`.
 
-    ``role`` names it in messages. ``trouble`` is why it is not running, or None. ``ended`` is how its last process
+    ``role`` names it in messages. ``last_error`` is why it is not running, or None. ``ended`` is how its last process
     ended, if there was one. ``on_lost`` is called each time it has exited, with the reason if its JVM has ended,
     otherwise with None. ``hidden_spark``: names among ``spark`` whose values no other user of the machine may see.
     ``inherited``: mm2.engine.environment.
@@ -68,7 +68,7 @@ class EngineProcess:
         node_url: str,
         token: str,
         app_name: str,
-        leases: LeasePlace,
+        leases: LeaseEndpoint,
         spark: Mapping[str, str],
         temp_dir: Path,
         on_lost: Callable[[str | None], None],
@@ -94,11 +94,11 @@ class EngineProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._closing = False
         self.role = role
-        self.trouble: str | None = f"{role} is starting"
+        self.last_error: str | None = f"{role} is starting"
         self.ended: str | None = None
         self._jvm_death: str | None = None
 
-    def use_lane_place(self, place: LeasePlace) -> None:
+    def use_lane_place(self, place: LeaseEndpoint) -> None:
         """Send lanes to ``place`` after the next start."""
         self._start["leases"] = asdict(place)
 
@@ -109,22 +109,22 @@ class EngineProcess:
             began = asyncio.get_running_loop().time()
             self._jvm_death = None
             try:
-                trouble = await java_trouble(Environment(), self._environment) or await master_trouble(self._master)
-                if trouble is None:
-                    trouble = await self._run_once()
+                last_error = await java_error(Environment(), self._environment) or await master_error(self._master)
+                if last_error is None:
+                    last_error = await self._run_once()
             except OSError as error:  # no memory, process or file descriptor left, possibly temporarily
-                trouble = self.ended = f"cannot start {self.role}: {error}"
+                last_error = self.ended = f"cannot start {self.role}: {error}"
             if self._closing:
                 return
-            self.trouble = trouble
+            self.last_error = last_error
             self._on_lost(self._jvm_death)
             if self._restarting:
-                self._restarting, self.trouble = False, f"{self.role} is starting"
+                self._restarting, self.last_error = False, f"{self.role} is starting"
                 continue
             if asyncio.get_running_loop().time() - began > HEALTHY_AFTER_S:
                 backoff.reset()
             pause = backoff.next()
-            log.error("%s; retrying in %.0f s", trouble, pause)
+            log.error("%s; retrying in %.0f s", last_error, pause)
             await asyncio.sleep(pause)
 
     async def _run_once(self) -> str:
@@ -147,7 +147,7 @@ class EngineProcess:
             assert process.stdout is not None
             process.stdin.write(json.dumps(self._start).encode() + b"\n")
             await process.stdin.drain()
-            self.trouble = None
+            self.last_error = None
             while raw := await next_line(process.stdout):
                 line = raw.decode(errors="replace").rstrip()
                 last.append(line)
@@ -239,7 +239,7 @@ def kill_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
-async def java_trouble(environment: Environment, of_engine: Mapping[str, str] | None = None) -> str | None:
+async def java_error(environment: Environment, of_engine: Mapping[str, str] | None = None) -> str | None:
     """Return why Spark's JVM cannot start here, with the fix; None if Java is new enough.
 
     ``of_engine``: the environment for Java; None: that of this process.
@@ -258,27 +258,27 @@ async def java_trouble(environment: Environment, of_engine: Mapping[str, str] | 
     return None
 
 
-async def master_trouble(master: SparkMaster) -> str | None:
+async def master_error(master: SparkMaster) -> str | None:
     """Return why no standalone master of the cluster is reachable; None if one accepts connections.
 
     Returns None for other kinds of masters. Spark itself fails only after a minute, without a useful message.
     """
-    troubles = []
+    errors = []
     for host, port in master.addresses:
         try:
             async with asyncio.timeout(MASTER_WITHIN_S):
                 _, writer = await asyncio.open_connection(host, port)
         except TimeoutError:
-            troubles.append(f"{host}:{port} did not answer within {MASTER_WITHIN_S:.0f} s")
+            errors.append(f"{host}:{port} did not answer within {MASTER_WITHIN_S:.0f} s")
         except OSError as error:
             number = error.errno or 0  # negative if the host name cannot be resolved
-            troubles.append(f"{host}:{port}: {os.strerror(number) if number > 0 else error.strerror or error}")
+            errors.append(f"{host}:{port}: {os.strerror(number) if number > 0 else error.strerror or error}")
         else:
             writer.close()
             return None
-    if not troubles:
+    if not errors:
         return None
     return (
-        f"cannot reach Spark master {master.url} ({'; '.join(troubles)}); check that it is running and that"
+        f"cannot reach Spark master {master.url} ({'; '.join(errors)}); check that it is running and that"
         " spark.master is correct"
     )

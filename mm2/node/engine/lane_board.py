@@ -349,7 +349,7 @@ class LaneBoard:
             may_run=self.runs(key),
         )
 
-    def trouble(self, key: SourceTaskKey) -> str | None:
+    def last_error(self, key: SourceTaskKey) -> str | None:
         """Return why the lane of a source task is not running, if known."""
         lane = self._lanes.lane_of(key)
         return None if lane is None else lane.error

@@ -11,7 +11,7 @@ from functools import partial
 from mm2.config.lane_counts import sql_lanes_of
 from mm2.config.settings import NodeSettings
 from mm2.core.lanes.engine_orders import EngineRole
-from mm2.core.lanes.lease import LeasePlace
+from mm2.core.lanes.lease import LeaseEndpoint
 from mm2.core.naming.names import Flow
 from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.common.restarting import restart_on_error
@@ -57,11 +57,11 @@ class NodeEngine:
         self._process_class = process
         self._settings = settings
         self._lease_service = lease_service
-        self._lane_place: LeasePlace | None = None
+        self._lane_place: LeaseEndpoint | None = None
         self._engines: dict[EngineRole, _RunningEngine] = {}
         self._sql_lanes = 0  # of the main engine
 
-    def start(self, settings: NodeSettings, lane_place: LeasePlace | None = None) -> None:
+    def start(self, settings: NodeSettings, lane_place: LeaseEndpoint | None = None) -> None:
         """Start the engines that the file needs and that do not run yet. ``lane_place``: where lanes get leases."""
         self._lane_place = lane_place or self._lane_place
         for role in EngineRole:
@@ -74,7 +74,7 @@ class NodeEngine:
             if role is EngineRole.MAIN:
                 self._lease_service.board.keep_running(1)
 
-    def _started(self, role: EngineRole, flows: tuple[Flow, ...], lane_place: LeasePlace) -> _RunningEngine:
+    def _started(self, role: EngineRole, flows: tuple[Flow, ...], lane_place: LeaseEndpoint) -> _RunningEngine:
         temp_dir = TempDirectory("node")
         spark = self._spark_settings(role, temp_dir, lane_place)
         process = self._process_class(
@@ -106,13 +106,13 @@ class NodeEngine:
             return 0
         return sql_lanes_of(settings.flows, lanes=self._lease_service.capacity)
 
-    def use_lane_place(self, place: LeasePlace) -> None:
+    def use_lane_place(self, place: LeaseEndpoint) -> None:
         """Send lanes to ``place`` after the next start of an engine."""
         self._lane_place = place
         for engine in self._engines.values():
             engine.process.use_lane_place(place)
 
-    def _spark_settings(self, role: EngineRole, temp_dir: TempDirectory, lane_place: LeasePlace) -> dict[str, str]:
+    def _spark_settings(self, role: EngineRole, temp_dir: TempDirectory, lane_place: LeaseEndpoint) -> dict[str, str]:
         is_main = role is EngineRole.MAIN
         return spark_settings(
             self._settings.spark,
@@ -153,8 +153,8 @@ class NodeEngine:
     def error(self, role: EngineRole) -> str | None:
         """Why this engine is not running or not ready, if a flow needs it."""
         engine = self._engines.get(role)
-        if engine is None or engine.process.trouble is not None or role in self._lease_service.board.engines:
-            return None if engine is None else engine.process.trouble
+        if engine is None or engine.process.last_error is not None or role in self._lease_service.board.engines:
+            return None if engine is None else engine.process.last_error
         master = self._settings.master
         waiting = f", waiting for Spark master {master.url} to accept the application" if master.is_cluster else ""
         previous = f" (previous attempt: {engine.process.ended})" if engine.process.ended else ""

@@ -50,7 +50,7 @@ class HeartbeatTaskRunner(SharedTaskRunner):
     @property
     def error(self) -> str | None:
         """The error that prevents heartbeats from being written."""
-        waiting = self._producer.trouble if self._producer is not None else None
+        waiting = self._producer.last_error if self._producer is not None else None
         return f"cannot write heartbeats: {waiting}" if waiting is not None else self._emitting.text
 
     def topics_written(self) -> Iterable[tuple[str, int]]:

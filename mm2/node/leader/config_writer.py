@@ -135,7 +135,7 @@ class ConfigWriter:
         async with ControlProducer(self._cluster, purpose=self._purpose, idempotent=False) as producer:
             stored = [producer.send(place.topic, place.partition, key, value) for key, value in records]
             if not await producer.flush(_PLAIN_MS / 1000):
-                raise producer.trouble or RequestTimedOut(
+                raise producer.last_error or RequestTimedOut(
                     f"write to {place}: not acknowledged within {_PLAIN_MS // 1000} s"
                 )
             await asyncio.gather(*stored)

@@ -23,7 +23,7 @@ from mm2.config.keys.update_mode import UpdateMode
 from mm2.config.load import load_file
 from mm2.config.reload.changes import Change, FileDiff
 from mm2.config.reload.comparison import ParsedConfig, compare, of_nodes
-from mm2.config.reload.sources import LoadFile, Signature, Taken, sign, take
+from mm2.config.reload.sources import LoadedConfig, LoadFile, Signature, sign, take
 from mm2.node.common.daemon_thread import in_daemon_thread
 
 log = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ class FileWatch:
 
     def __init__(
         self,
-        first: Taken,
+        first: LoadedConfig,
         clock: Clock | None = None,
         *,
         load: LoadFile = load_file,
@@ -181,7 +181,7 @@ class FileWatch:
         except Exception:
             log.exception("failed to reload %s (unexpected error); keeping the current configuration", self.path)
             signature = await in_daemon_thread(partial(sign, self._signature), _THREAD)
-            taken = Taken(
+            taken = LoadedConfig(
                 path=self.path, clusters=self._clusters, reading=None, problems=self._unforeseen(), signature=signature
             )
             event = FileInvalid(problems=taken.problems)
@@ -195,7 +195,7 @@ class FileWatch:
         again, self._reported = errors == self._reported, errors
         return event if asked or not again else None
 
-    def _look(self) -> tuple[Taken, Event]:
+    def _look(self) -> tuple[LoadedConfig, Event]:
         """Read the file and compare it. Runs in a thread and does not change this object."""
         taken = take(self.path, self._clusters, self._signature, load=self._load)
         if taken.reading is None or not taken.waits_for <= self._waits_for:

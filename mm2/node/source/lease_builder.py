@@ -307,7 +307,7 @@ class LeaseBuilder:
             topic_ids=ids,
             topic_recreated=topic_recreated,
             last_segment=segment.text if segment is not None else None,
-            former=(position, position) if topic_recreated and position is not None else None,
+            uncopied_of_deleted_topic=(position, position) if topic_recreated and position is not None else None,
             stopped_by=self._losses.stopped_by(partition),
             accepted_loss=self._losses.accepted(partition),
             leader_epochs=segment.epochs_before(start) if segment is not None and not topic_recreated else (),

@@ -220,7 +220,7 @@ class SourceTaskRunner(TaskRunner):
         if lane is not None:
             state, error = lane.source_task.state, lane.source_task.error
         else:
-            state, error = TaskState.WAITING, self._board.trouble((self._flow, task.source_task))
+            state, error = TaskState.WAITING, self._board.last_error((self._flow, task.source_task))
             if task.assigned is None and self._leases.waits_for_leader(task.source_task):
                 error = _NOT_RECORDED.format(self._flow.target)
             elif (failure := self._leases.not_fenced(task.source_task)) is not None:

@@ -163,7 +163,7 @@ class LossStore:
                 async with asyncio.timeout(ACCEPT_S):
                     await written
             except TimeoutError:
-                reason = self._producer.trouble or f"no answer within {ACCEPT_S:.0f} s"
+                reason = self._producer.last_error or f"no answer within {ACCEPT_S:.0f} s"
                 raise RequestTimedOut(f"cannot write to {self.topic}: {reason}") from None
         return tuple(found)
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mm2.core.lanes.lease import LeasePlace
+from mm2.core.lanes.lease import LeaseEndpoint
 from mm2.core.settings.listener import ServerTls
 from mm2.rest.server.lane_identity import LaneIdentity
 
@@ -82,7 +82,7 @@ def lease_place(
     lanes: LaneIdentity | None,
     *,
     own_host: str,
-) -> LeasePlace:
+) -> LeaseEndpoint:
     """Return where lanes on other machines request their leases: the advertised URL, but https before http, since the
     response contains secrets. They trust the node's own certificate and the CAs that the node trusts; ``lanes`` is
     their client certificate if the listener requires one."""
@@ -90,9 +90,9 @@ def lease_place(
     wanted = replace(advertised, scheme=advertised.scheme or ("https" if https else "http"))
     place = advertised_url(listeners, wanted, own_host=own_host)
     if tls is None or not place.startswith("https:"):
-        return LeasePlace(url=place)
+        return LeaseEndpoint(url=place)
     trusted = "\n".join(filter(None, (tls.tls.certificate_pem, tls.tls.ca_pem)))
-    return LeasePlace(
+    return LeaseEndpoint(
         url=place,
         ca_pem=trusted,
         check_hostname=tls.tls.check_hostname,

@@ -29,7 +29,7 @@ async def test_checkpoint_has_javas_bytes(new_flow: NewFlow) -> None:
     began = time.time() * 1000
     async with flow.running() as task:
         assert await flow.checkpoint(group, 150) == Checkpoint(group, f"{flow.a}.{topic}", 0, 150, 201, METADATA)
-        await until(lambda: task.trouble is None, SOON, "the task runs")
+        await until(lambda: task.last_error is None, SOON, "the task runs")
         (record,) = await flow.records(flow.checkpoints_topic)
         key, value, headers, timestamp = record.content
         named, remote = group.encode(), f"{flow.a}.{topic}".encode()
@@ -219,7 +219,7 @@ async def test_task_waits_for_unavailable_source(new_flow: NewFlow) -> None:
     flow = new_flow(bootstrap="127.0.0.1:1")
     async with flow.running() as task:
         await until(
-            lambda: "127.0.0.1:1" in (task.trouble or ""), SOON, "the task reports which cluster is unavailable"
+            lambda: "127.0.0.1:1" in (task.last_error or ""), SOON, "the task reports which cluster is unavailable"
         )
         assert task.status().state == "WAITING"
         await asyncio.sleep(0)  # lets other tasks run

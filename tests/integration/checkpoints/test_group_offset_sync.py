@@ -58,7 +58,7 @@ async def test_offsets_never_move_back_or_past_the_end(new_flow: NewFlow) -> Non
         await decision(task, group, ahead, "already at 40, beyond 20; offsets never move backwards")
         await decision(task, group, short, "the remote partition ends at 25, before 26")
         assert committed(flow.target, group) == {remote(flow, ahead): 40}
-        assert task.trouble is None
+        assert task.last_error is None
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -96,4 +96,4 @@ async def test_sync_continues_without_the_source(new_flow: NewFlow) -> None:
     flow.lines, flow.bootstrap = SYNCED, "127.0.0.1:1"
     async with flow.running() as task:
         await until(lambda: committed(flow.target, group) == {remote(flow, topic): 20}, SOON, "the offset is synced")
-        await until(lambda: "127.0.0.1:1" in (task.trouble or ""), SOON, "the task reports the unavailable source")
+        await until(lambda: "127.0.0.1:1" in (task.last_error or ""), SOON, "the task reports the unavailable source")

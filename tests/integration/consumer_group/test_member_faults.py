@@ -39,7 +39,7 @@ async def test_a_silent_member_stops_before_others_get_its_partitions(
         assert one.last("lost") < two.last("assigned")
         require_within(one.last("lost") - silent, SESSION + 2.0, "the session ends by the member's own clock")
         assert one.member.certain_for() == 0
-        assert one.member.status.trouble is not None
+        assert one.member.status.last_error is not None
         connected = True
         await one.until_assigned(partitions(topic, 0))
         await two.until_assigned(partitions(topic, 1))
@@ -85,7 +85,7 @@ async def test_a_join_that_waits_at_a_coordinator_that_hangs(new_cluster: KafkaC
                 await asked.wait()
             with frozen(new_cluster.brokers[0].process):
                 await until(
-                    lambda: one.revoked_cancelled and two.member.status.trouble,
+                    lambda: one.revoked_cancelled and two.member.status.last_error,
                     SOON,
                     "the first member loses its partitions, the second does not wait for the response",
                 )

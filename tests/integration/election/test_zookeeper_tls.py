@@ -165,8 +165,8 @@ async def test_tls_to_a_port_without_it(secured: ZooKeeperServer, name: str) -> 
 
 
 async def reported(own: ZooKeeperSettings, reason: str) -> None:
-    """Wait until the session's trouble contains ``reason``, in one line."""
+    """Wait until the session's last_error contains ``reason``, in one line."""
     async with ZooKeeperSession(own, lambda: None) as session:
-        await until(lambda: reason in session.trouble, SOON, f"the session reports: {reason}")
-        assert "\n" not in session.trouble
+        await until(lambda: reason in session.last_error, SOON, f"the session reports: {reason}")
+        assert "\n" not in session.last_error
         assert not session.connected

@@ -41,4 +41,4 @@ async def test_only_the_last_sync_at_start_is_used(
         flow.sync(topic, (400, 400))
         commit(flow.source, group, {(topic, 0): 350})
         assert (await flow.checkpoint(group, 350)).downstream == 301
-        assert task.trouble is None
+        assert task.last_error is None

@@ -199,7 +199,7 @@ async def test_requests_of_a_purpose_stay_in_order_across_reconnects(cluster_a: 
             await asyncio.gather(*tasks)
             assert done == list(range(50))
             done.clear()
-            cluster._connections[1, "ordered"].hang_up()
+            cluster._connections[1, "ordered"].disconnect()
 
 
 async def test_each_purpose_has_its_own_connection(cluster_a: KafkaCluster) -> None:

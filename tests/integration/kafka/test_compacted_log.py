@@ -155,13 +155,13 @@ async def test_following_continues_after_broker_restart(breakable: KafkaCluster,
         following = log.follow()
         next_one = asyncio.ensure_future(anext(following))
         kafka.broker(1).kill()
-        await until(lambda: log.trouble is not None, SOON, "the error is reported")
+        await until(lambda: log.last_error is not None, SOON, "the error is reported")
         kafka.broker(1).start()
         kafka.broker(1).wait_ready()
         write(kafka.bootstrap, name, [Outgoing(key=b"k", value=b"after")])
         async with asyncio.timeout(SOON):
             assert (await next_one).value == b"after"
-        assert log.trouble is None
+        assert log.last_error is None
         await following.aclose()  # type: ignore[attr-defined]
 
 

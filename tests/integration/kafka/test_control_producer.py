@@ -40,7 +40,7 @@ async def test_records_arrive_in_order_with_their_offsets(
         assert await producer.flush(SOON)
         assert [one.result() for one in stored] == [n // 25 for n in range(1_000)]
         assert await producer.flush(0)
-        assert producer.trouble is None
+        assert producer.last_error is None
     for number, records in read_topic(kafka.bootstrap, name).items():
         assert [one.content for one in records] == [
             (b"k%d" % n, None if n % 7 == 0 else b"v%d" % n, (), 1_000 + n) for n in range(number, 1_000, 25)
@@ -77,7 +77,7 @@ async def test_rejected_record_fails_with_the_broker_message_alone(
         with pytest.raises(BrokerError, match="MESSAGE_TOO_LARGE"):
             await producer.send(name, 0, b"k", bytes(2_000_000))
         assert await producer.send(name, 0, b"k", b"v") == 0
-        assert producer.trouble is None
+        assert producer.last_error is None
 
 
 async def test_producer_waits_for_a_missing_topic(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
@@ -85,9 +85,9 @@ async def test_producer_waits_for_a_missing_topic(cluster_b: KafkaCluster, uniqu
     async with connected(cluster_b) as cluster, ControlProducer(cluster) as producer:
         stored = producer.send(name, 0, b"k", b"v")
         assert not await producer.flush(0.5)
-        await until(lambda: producer.trouble is not None, SOON, "the missing topic is reported")
-        assert isinstance(producer.trouble, BrokerError)
-        assert producer.trouble.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        await until(lambda: producer.last_error is not None, SOON, "the missing topic is reported")
+        assert isinstance(producer.last_error, BrokerError)
+        assert producer.last_error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         await create_topics(cluster, [NewTopic(name=name, partitions=1, replication_factor=1)])
         assert await asyncio.wait_for(stored, SOON) == 0
 
@@ -110,12 +110,12 @@ async def test_broker_restart_loses_repeats_and_reorders_nothing(
         await send_for(1.0)
         kafka.broker(1).kill()
         await send_for(1.0)
-        await until(lambda: producer.trouble is not None, SOON, "the error is reported")
+        await until(lambda: producer.last_error is not None, SOON, "the error is reported")
         kafka.broker(1).start()
         await send_for(1.0)
         await asyncio.to_thread(kafka.broker(1).wait_ready)
         assert await producer.flush(SOON)
-        assert producer.trouble is None
+        assert producer.last_error is None
     for number, records in read_topic(kafka.bootstrap, name).items():
         keys = [int(one.content[0] or b"") for one in records]
         assert keys == list(range(number, sent, 3))
@@ -130,7 +130,7 @@ async def test_requests_that_a_hanging_broker_executes_late_are_stored_once(
         await producer.send(name, 0, b"k", b"first")
         with frozen(broker):
             older = producer.send(name, 0, b"k", b"older")
-            await until(lambda: producer.trouble is not None, SOON, "the request has timed out and is repeated")
+            await until(lambda: producer.last_error is not None, SOON, "the request has timed out and is repeated")
             newer = producer.send(name, 0, b"k", b"newer")
         assert (await older, await newer) == (1, 2)
         assert await producer.send(name, 0, b"k", b"last") == 3
@@ -180,7 +180,7 @@ async def test_buffer_is_bounded(gone: KafkaCluster) -> None:
         with pytest.raises(BufferFull) as caught:
             producer.send(name, 0, b"k", bytes(999_000))
         assert caught.value.retriable
-        await until(lambda: producer.trouble is not None, SOON, "the error is reported")
+        await until(lambda: producer.last_error is not None, SOON, "the error is reported")
         with pytest.raises(BufferFull, match="connection refused"):
             producer.send(name, 0, b"k", bytes(999_000))
 
@@ -240,7 +240,7 @@ async def test_quota_is_respected(breakable: KafkaCluster, unique: Callable[[str
             assert producer.throttled > 7.0, "longer than the request timeout of 2 s plus the margin of 5 s"
             later = producer.send(name, 0, b"k", b"v")
             while not later.done():
-                assert producer.trouble is None
+                assert producer.last_error is None
                 await asyncio.wait([later], timeout=0.1)
             assert producer.throttled == 0
             assert later.result() == 1, "stored once, so it was not sent twice"

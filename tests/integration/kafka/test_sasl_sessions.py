@@ -16,7 +16,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 from mm2.core.settings.client import ClientSettings, SecurityProtocol
 from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
 from mm2.kafka.client.cluster import Cluster
-from mm2.kafka.connection.dialling import Authentication
+from mm2.kafka.connection.connecting import Authentication
 from mm2.kafka.errors import ClusterClosed, ClusterError
 from mm2.kafka.sasl.login import Exchange, Login, LoginFailed
 from mm2.kafka.sasl.logins import PasswordExchanges, Send
@@ -224,7 +224,7 @@ async def test_a_cancelled_request_does_not_interrupt_an_authentication(kafka: K
 async def test_a_connection_that_is_closed_while_it_authenticates_is_replaced(kafka: KafkaCluster) -> None:
     async with authenticating_again(kafka) as (cluster, login, asking):
         first = local_port(cluster)
-        cluster.hang_up(1, "default")
+        cluster.disconnect(1, "default")
         login.released.set()
         await asking
         assert local_port(cluster) != first

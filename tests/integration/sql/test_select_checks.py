@@ -20,7 +20,7 @@ from flows.sql.rows import RESULT
 from flows.sql.session import SqlSession
 from mm2.config.sql.query_functions import REJECTED_FUNCTIONS
 from mm2.core.lanes.engine_orders import FailedRecord, LaneStart
-from mm2.core.lanes.lease import LaneQuery, LeasePlace
+from mm2.core.lanes.lease import LaneQuery, LeaseEndpoint
 from mm2.core.settings.row_query import COLUMNS, RowQuery, RowTransform
 from tests.integration.sql.queries import Row, lane_query, rows_with_fillers
 from tests.lab.batches import Batch, Record
@@ -113,7 +113,7 @@ def with_references(query: LaneQuery) -> LaneQuery:
 def test_a_refused_query_ends_its_lane_for_good(session: SparkSession) -> None:
     spark = session.sparkContext
     start = LaneStart(lane=4, token="t" * 32, description="A->B lane 4", query=lane_query(value="mask_card(value)"))
-    job = LaneJob(spark, SqlSession(spark), LeasePlace(url="http://127.0.0.1:1"), start, memory="")
+    job = LaneJob(spark, SqlSession(spark), LeaseEndpoint(url="http://127.0.0.1:1"), start, memory="")
     job.start()
     job.join(60)
     assert job.end.refused

@@ -11,7 +11,7 @@ from mm2.config.clients.flow_clients import FlowClients
 from mm2.config.keys.update_mode import UpdateMode
 from mm2.config.load import Loaded
 from mm2.config.reload.comparison import ParsedConfig, compare
-from mm2.config.reload.sources import Taken, take
+from mm2.config.reload.sources import LoadedConfig, take
 from mm2.core.settings.oauth import OAuthLogin, TokenEndpoint
 from mm2.core.settings.sasl import SaslMechanism, UnusableLogin
 from mm2.core.settings.tls import TlsSettings
@@ -154,7 +154,7 @@ def mended(directory: Path, text: str, file: Path, content: bytes) -> list[tuple
     return [(change.key, change.content, change.update_mode) for change in diff.changed[0].changes]
 
 
-def _reading(taken: Taken) -> ParsedConfig:
+def _reading(taken: LoadedConfig) -> ParsedConfig:
     assert taken.reading is not None
     return taken.reading
 

@@ -7,14 +7,14 @@ import pytest
 from pydantic import TypeAdapter
 
 from flows.messages import MessageInvalidError, read_message
-from mm2.core.lanes.lease import LeaseGrant, LeasePlace
+from mm2.core.lanes.lease import LeaseEndpoint, LeaseGrant
 from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
 
-PLACE = TypeAdapter(LeasePlace)
+PLACE = TypeAdapter(LeaseEndpoint)
 
 
 def test_a_valid_message() -> None:
-    place = LeasePlace(url="http://127.0.0.1:1")
+    place = LeaseEndpoint(url="http://127.0.0.1:1")
     assert read_message(PLACE, PLACE.dump_json(place), "place") == place
 
 

@@ -336,9 +336,9 @@ async def test_the_last_commit_has_a_limited_time_when_the_stream_is_stopped(set
 async def test_a_refusal_is_over_when_partitions_are_assigned(settings: MirrorSettings) -> None:
     stream = new_stream(settings, member=RefusedOnce, times=StreamTimes(refused_s=0.5))
     async with background(stream.run()) as (running,):
-        await until(lambda: stream.trouble() == "not authorized", WITHIN_S, "the member is rejected")
+        await until(lambda: stream.last_error() == "not authorized", WITHIN_S, "the member is rejected")
         await until(lambda: stream._leases.board.lane_has((FLOW, COPIED)), WITHIN_S, "the lane has its orders")
-        assert stream.trouble() is None
+        assert stream.last_error() is None
         stream.stop()
         await asyncio.wait_for(running, WITHIN_S)
 
@@ -397,10 +397,10 @@ async def test_a_topic_that_the_source_does_not_show_is_reported_and_tried_again
     source = Hiding()
     stream = new_stream(settings, source=source, times=StreamTimes(refused_topic_s=0.01))
     await stream.assigned({ORDERS}, 1)
-    await until(lambda: stream.trouble() is not None, WITHIN_S, "it is reported")
-    assert stream.trouble() == "cannot read orders: TOPIC_AUTHORIZATION_FAILED"
+    await until(lambda: stream.last_error() is not None, WITHIN_S, "it is reported")
+    assert stream.last_error() == "cannot read orders: TOPIC_AUTHORIZATION_FAILED"
     source.hides = False
-    await until(lambda: stream.trouble() is None, WITHIN_S, "it is over")
+    await until(lambda: stream.last_error() is None, WITHIN_S, "it is over")
     assert stream._assigned == {ORDERS}
     await stream.revoked()
 
@@ -414,9 +414,9 @@ async def test_an_unexpected_error_of_a_start_is_reported_and_tried_again(
     await until(
         lambda: caplog.text.count("mirror-0->target: start: unexpected error") > 1, WITHIN_S, "it is tried again"
     )
-    assert stream.trouble() == "cannot start the assigned partitions: unexpected error KeyError('orders')"
+    assert stream.last_error() == "cannot start the assigned partitions: unexpected error KeyError('orders')"
     target.fails = False
-    await until(lambda: stream.trouble() is None, WITHIN_S, "it is over")
+    await until(lambda: stream.last_error() is None, WITHIN_S, "it is over")
     await stream.revoked()
 
 
@@ -544,10 +544,10 @@ async def test_a_partition_whose_end_is_unknown_is_tried_again(from_latest: Mirr
     ends.error = NoLeader(ORDERS, ErrorCode.LEADER_NOT_AVAILABLE)
     stream = new_stream(from_latest, member=commits.member, list_offsets=ends)
     await stream.assigned({ORDERS}, 1)
-    await until(lambda: stream.trouble() is not None, WITHIN_S, "it is reported")
-    assert stream.trouble() == "cannot find the leader of orders-0: LEADER_NOT_AVAILABLE"
+    await until(lambda: stream.last_error() is not None, WITHIN_S, "it is reported")
+    assert stream.last_error() == "cannot find the leader of orders-0: LEADER_NOT_AVAILABLE"
     assert lane_starts(stream) == []
     ends.error = None
     await until(lambda: lane_starts(stream) == [END], WITHIN_S, "the lane has its orders")
-    assert stream.trouble() is None
+    assert stream.last_error() is None
     await stream.revoked()

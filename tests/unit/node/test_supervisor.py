@@ -13,7 +13,7 @@ import pytest
 from mm2.config.reload.changes import FileDiff
 from mm2.config.settings import NodeSettings
 from mm2.core.lanes.engine_orders import EngineReport, EngineRole
-from mm2.core.lanes.lease import LeasePlace
+from mm2.core.lanes.lease import LeaseEndpoint
 from mm2.core.naming.names import Flow
 from mm2.node.engine.engine_process import EngineProcess
 from mm2.node.flow.flow_supervisor import FlowSupervisor
@@ -33,7 +33,7 @@ CLUSTER = (
 
 @asynccontextmanager
 async def running(node: Node) -> AsyncIterator[Node]:
-    await node.start("http://127.0.0.1:1", LeasePlace(url="http://127.0.0.1:1"))
+    await node.start("http://127.0.0.1:1", LeaseEndpoint(url="http://127.0.0.1:1"))
     try:
         await asyncio.sleep(0)
         yield node
@@ -73,7 +73,7 @@ class UnconnectedFlow(FlowSupervisor):
 class EngineWithoutSpark(EngineProcess):
     async def run(self) -> None:
         seen.append(f"{self.role} runs")
-        self.trouble = None
+        self.last_error = None
         try:
             await asyncio.Event().wait()
         finally:

@@ -7,7 +7,7 @@ import pytest
 from mm2.cli.errors import UsageError
 from mm2.cli.node.lag import lag_json, lag_view
 from mm2.cli.node.lag_report import LagOrder, LagReport, lag_order
-from mm2.cli.node.progress_rates import Outlook, Pace
+from mm2.cli.node.progress_rates import CatchUpEstimate, ReplicationRate
 from mm2.cli.terminal.tables import duration
 from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import PartitionStatus, TopicStatus
@@ -30,17 +30,17 @@ def at(position: int, end: int, number: int = 0) -> PartitionStatus:
 UNKNOWN = partition(position=None, end_offset=None, lag_records=None)
 
 
-def watched(*samples: tuple[float, TopicStatus]) -> Pace:
+def watched(*samples: tuple[float, TopicStatus]) -> ReplicationRate:
     """Return the rates after these samples, each taken so many seconds after the first."""
     clock = Clock()
-    pace = Pace(clock)
+    pace = ReplicationRate(clock)
     for seconds, seen in samples:
         clock.now = 1_000.0 + seconds
         pace.take(shapes(node(flow(seen))))
     return pace
 
 
-def outlook(*samples: tuple[float, TopicStatus]) -> tuple[Outlook, float | None]:
+def outlook(*samples: tuple[float, TopicStatus]) -> tuple[CatchUpEstimate, float | None]:
     whole = watched(*samples).of(*shapes(node(flow(samples[-1][1]))))
     return whole.outlook, whole.catch_up_seconds
 
@@ -48,26 +48,34 @@ def outlook(*samples: tuple[float, TopicStatus]) -> tuple[Outlook, float | None]
 @pytest.mark.parametrize(
     ("before", "now", "expected"),
     [
-        (at(0, 1_000), at(1_000, 1_000), (Outlook.CAUGHT_UP, 0.0)),
-        (at(0, 10_000), at(1_000, 10_000), (Outlook.CATCHING_UP, 90.0)),  # 100/s, 9,000 to go
-        (at(0, 10_000), at(1_000, 10_500), (Outlook.CATCHING_UP, 190.0)),  # 100/s, but 50/s arrive: 9,500 at 50/s
-        (at(0, 10_000), at(1_000, 11_000), (Outlook.FALLING_BEHIND, None)),
-        (at(0, 10_000), at(0, 10_000), (Outlook.STANDING_STILL, None)),
-        (at(5_000, 5_010), at(6_000, 6_100), (Outlook.KEEPING_UP, 1.0)),  # 100 in progress at 100/s
-        (UNKNOWN, at(5, 10), (Outlook.UNKNOWN, None)),
-        (at(5, 10), UNKNOWN, (Outlook.UNKNOWN, None)),
-        (at(9_000, 10_000), at(2_000, 10_000), (Outlook.STANDING_STILL, None)),  # restarted from the stored offset
+        (at(0, 1_000), at(1_000, 1_000), (CatchUpEstimate.CAUGHT_UP, 0.0)),
+        (at(0, 10_000), at(1_000, 10_000), (CatchUpEstimate.CATCHING_UP, 90.0)),  # 100/s, 9,000 to go
+        (
+            at(0, 10_000),
+            at(1_000, 10_500),
+            (CatchUpEstimate.CATCHING_UP, 190.0),
+        ),  # 100/s, but 50/s arrive: 9,500 at 50/s
+        (at(0, 10_000), at(1_000, 11_000), (CatchUpEstimate.FALLING_BEHIND, None)),
+        (at(0, 10_000), at(0, 10_000), (CatchUpEstimate.STANDING_STILL, None)),
+        (at(5_000, 5_010), at(6_000, 6_100), (CatchUpEstimate.KEEPING_UP, 1.0)),  # 100 in progress at 100/s
+        (UNKNOWN, at(5, 10), (CatchUpEstimate.UNKNOWN, None)),
+        (at(5, 10), UNKNOWN, (CatchUpEstimate.UNKNOWN, None)),
+        (
+            at(9_000, 10_000),
+            at(2_000, 10_000),
+            (CatchUpEstimate.STANDING_STILL, None),
+        ),  # restarted from the stored offset
     ],
 )
 def test_outlook_of_a_flow(
-    before: PartitionStatus, now: PartitionStatus, expected: tuple[Outlook, float | None]
+    before: PartitionStatus, now: PartitionStatus, expected: tuple[CatchUpEstimate, float | None]
 ) -> None:
     assert outlook((0, topic("orders", before)), (10, topic("orders", now))) == expected
 
 
 def test_single_sample_gives_no_rate() -> None:
-    assert outlook((0, topic("orders", at(0, 10)))) == (Outlook.UNKNOWN, None)
-    assert outlook((0, topic("orders", at(10, 10)))) == (Outlook.CAUGHT_UP, 0.0)
+    assert outlook((0, topic("orders", at(0, 10)))) == (CatchUpEstimate.UNKNOWN, None)
+    assert outlook((0, topic("orders", at(10, 10)))) == (CatchUpEstimate.CAUGHT_UP, 0.0)
 
 
 def test_rates_cover_the_last_ten_seconds() -> None:
@@ -88,7 +96,7 @@ def test_a_node_that_does_not_answer_any_more_leaves_no_rate() -> None:
     assert pace.rate(("A->B", "orders", 0)) == 100.0
     pace.forget()
     assert pace.rate(("A->B", "orders", 0)) is None
-    assert pace.of(*shapes(node(flow(seen)))).outlook is Outlook.UNKNOWN
+    assert pace.of(*shapes(node(flow(seen)))).outlook is CatchUpEstimate.UNKNOWN
     assert pace.furthest("A->B", "orders", at(5, 10)) == (5, 10)
 
 
@@ -105,7 +113,7 @@ def test_view_sorts_partitions_by_lag_with_unknown_lag_last() -> None:
         ),
         heartbeat_flow(),
     )
-    assert lines(lag_view(LagReport(flows=shapes(status)), Pace(Clock()))) == [
+    assert lines(lag_view(LagReport(flows=shapes(status)), ReplicationRate(Clock()))) == [
         "flow  state    outlook      lag records    lag seconds  records/s  partitions  caught up",
         "A->B  RUNNING  unknown  at least 12,355  at least 60.0    unknown           4          0",
         "",
@@ -127,20 +135,22 @@ def test_remaining_time_of_a_flow_that_catches_up() -> None:
 
 def test_view_is_limited_to_the_screen() -> None:
     flows = shapes(node(flow(topic("orders", *(at(0, number, number) for number in range(100))))))
-    shown = lines(lag_view(LagReport(flows=flows), Pace(Clock()), rows=10))
+    shown = lines(lag_view(LagReport(flows=flows), ReplicationRate(Clock()), rows=10))
     assert len(shown) == 10 + 4
     assert shown[4].split()[2] == "99"
     assert shown[-1] == "… and 91 more partitions with less or unknown lag"
 
 
 def test_node_without_enabled_flows() -> None:
-    assert lines(lag_view(LagReport(flows=shapes(node(heartbeat_flow()))), Pace(Clock()))) == ["no enabled flows"]
+    assert lines(lag_view(LagReport(flows=shapes(node(heartbeat_flow()))), ReplicationRate(Clock()))) == [
+        "no enabled flows"
+    ]
 
 
 def test_unassigned_partitions_make_the_lag_a_lower_bound_and_no_rate_negative() -> None:
     """A node crashes: its progress becomes unknown, and copying restarts from an earlier stored offset."""
     clock = Clock()
-    pace = Pace(clock)
+    pace = ReplicationRate(clock)
     shown = []
     for crashed in (at(5_000, 5_000, 1), replace_number(UNKNOWN, 1), at(4_000, 9_000, 1)):
         clock.now += 5
@@ -159,7 +169,7 @@ def test_recreated_topic_has_no_rate_from_its_predecessor() -> None:
 
 def test_json_has_null_for_unknown_values() -> None:
     flows = shapes(node(flow(topic("bücher", at(90, 100), replace_number(UNKNOWN, 1))), heartbeat_flow()))
-    (shown,) = json.loads(json.dumps(lag_json(LagReport(flows=flows), Pace(Clock()))))["flows"]
+    (shown,) = json.loads(json.dumps(lag_json(LagReport(flows=flows), ReplicationRate(Clock()))))["flows"]
     partitions = shown.pop("partitions")
     assert shown == {
         "flow": "A->B",
@@ -201,7 +211,7 @@ SILENT = flow(topic("orders", unheard(0), unheard(1, last_lag_records=3, observe
 def test_the_last_known_lag_is_shown_while_the_source_does_not_answer() -> None:
     report = LagReport(flows=[SILENT])
     assert not report.is_complete
-    shown = lines(lag_view(report, Pace(Clock())))
+    shown = lines(lag_view(report, ReplicationRate(Clock())))
     assert [" ".join(line.split()) for line in shown] == [
         "flow state outlook lag records lag seconds records/s partitions caught up",
         "A->B RUNNING unknown unknown unknown unknown 2 0",
@@ -211,7 +221,7 @@ def test_the_last_known_lag_is_shown_while_the_source_does_not_answer() -> None:
         "A->B orders 0 RUNNING - - - 90 -",
         "A->B orders 1 RUNNING - - - 90 -",
     ]
-    (whole,) = json.loads(json.dumps(lag_json(report, Pace(Clock()))))["flows"]
+    (whole,) = json.loads(json.dumps(lag_json(report, ReplicationRate(Clock()))))["flows"]
     assert (whole["lag_records"], whole["catch_up_seconds"], whole["unknown_partitions"]) == (None, None, 2)
     assert (whole["observed"], whole["last_lag_records"]) == (1_763_740_799_000, 3)
     names = ("end_offset", "lag_records", "lag_seconds", "observed", "last_end_offset", "last_lag_records")
@@ -283,7 +293,7 @@ def test_lag_from_the_clusters_shows_what_it_cannot_know_as_unknown() -> None:
         state=TaskState.WAITING,
     )
     report = LagReport(flows=shapes(node(flow(seen, state=TaskState.WAITING))), from_node=False, notes=("why",))
-    shown = lines(lag_view(report, Pace(Clock()), order=LagOrder.TOPIC))
+    shown = lines(lag_view(report, ReplicationRate(Clock()), order=LagOrder.TOPIC))
     assert shown == [
         "flow  state    outlook  lag records  lag seconds  records/s  partitions  caught up",
         "A->B  unknown  unknown          110  at least 0.0".replace("at least 0.0", "    unknown")
@@ -295,7 +305,7 @@ def test_lag_from_the_clusters_shows_what_it_cannot_know_as_unknown() -> None:
         "    no offset is stored yet: starts at 0",
         "A->B  orders          2  PAUSED             0          0.0          -        90         100",
     ]
-    answer = json.loads(json.dumps(lag_json(report, Pace(Clock()))))
+    answer = json.loads(json.dumps(lag_json(report, ReplicationRate(Clock()))))
     assert answer["read_from"] == "clusters"
     (whole,) = answer["flows"]
     assert [whole[key] for key in ("state", "lag_records", "lag_seconds", "outlook")] == [None, 110, None, "unknown"]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from rich.console import RenderableType
 
-from mm2.cli.node.progress_rates import Pace
+from mm2.cli.node.progress_rates import ReplicationRate
 from mm2.cli.node.status import status_view
 from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import AssignmentAuditStatus, FlowStatus, NodeStatus
@@ -13,7 +13,7 @@ from tests.unit.cli.views import lines, shapes
 
 
 def view(status: NodeStatus) -> RenderableType:
-    return status_view(shapes(status), Pace(lambda: 0.0))
+    return status_view(shapes(status), ReplicationRate(lambda: 0.0))
 
 
 def test_status() -> None:
@@ -64,7 +64,7 @@ def test_status_shows_every_problem() -> None:
 
 
 def test_node_without_flows() -> None:
-    assert lines(status_view([], Pace(lambda: 0.0))) == ["no flows on this node"]
+    assert lines(status_view([], ReplicationRate(lambda: 0.0))) == ["no flows on this node"]
 
 
 def shared(**changes: object) -> FlowStatus:
@@ -111,7 +111,7 @@ def test_the_nodes_of_a_flow() -> None:
 
 def test_rates_by_node_and_topic() -> None:
     times = iter((0.0, 2.0))
-    pace = Pace(lambda: next(times))
+    pace = ReplicationRate(lambda: next(times))
     for position in (1_000, 1_500):
         status = node(shared(topics=(topic("orders", partition(0, node="a", position=position, end_offset=2_000)),)))
         pace.take(shapes(status))
@@ -124,7 +124,7 @@ def test_rates_by_node_and_topic() -> None:
 def test_offsets_do_not_decrease_if_a_node_crashes() -> None:
     """The position of its partition is unknown until another node copies it again from the stored offset."""
     now = [0.0]
-    pace = Pace(lambda: now[0])
+    pace = ReplicationRate(lambda: now[0])
     shown = []
     for known in (
         {"position": 1_000, "end_offset": 1_200, "lag_records": 200},

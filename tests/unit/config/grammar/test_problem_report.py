@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 
 from mm2.config.grammar.problem_report import summary, write_problems
-from mm2.config.grammar.problems import Place, Problem, ProblemLog, to_copy
+from mm2.config.grammar.problems import Problem, ProblemLog, SourceSpan, to_copy
 from mm2.config.grammar.properties import Entry
 
 
@@ -37,7 +37,7 @@ def test_no_part_of_a_problem_controls_the_terminal() -> None:
     entry = Entry(file="f", line=3, key="k", raw="a\x1b[2Jb", value="a\x1b[2Jb")
     found.within(
         entry,
-        Place(file="g", line=4, column=7, excerpt=("c\x1b[2Jd",)),
+        SourceSpan(file="g", line=4, column=7, excerpt=("c\x1b[2Jd",)),
         "is wr\x1bong",
         "correct \x1b it",
         is_warning=True,
@@ -53,7 +53,7 @@ def test_the_line_of_a_place_follows_unwrapped(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("COLUMNS", "40")
     found = ProblemLog("f")
     entry = Entry(file="f", line=3, key="k", raw="first second third", value="first second third")
-    place = Place(file="g", line=4, column=7, excerpt=("first second third", "      ^"))
+    place = SourceSpan(file="g", line=4, column=7, excerpt=("first second third", "      ^"))
     found.within(entry, place, "is wrong", "correct it", is_warning=True)
     found.error("is wrong, too", "correct it", at=entry)
     assert [(one.file, one.line) for one in found.in_order()] == [("f", 3), ("g", 4)]
@@ -68,7 +68,7 @@ def test_the_line_of_a_place_follows_unwrapped(monkeypatch: pytest.MonkeyPatch) 
 def test_problems_of_another_file_are_not_those_of_a_line() -> None:
     found = ProblemLog("f")
     entry = Entry(file="f", line=3, key="k", raw="g", value="g")
-    found.within(entry, Place(file="g", line=3), "is wrong", "correct it", is_warning=False)
+    found.within(entry, SourceSpan(file="g", line=3), "is wrong", "correct it", is_warning=False)
     assert not found.has_error_at(entry)
     assert found.failed
 

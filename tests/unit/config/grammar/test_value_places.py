@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.config.grammar.problems import Place, ProblemLog
+from mm2.config.grammar.problems import ProblemLog, SourceSpan
 from mm2.config.grammar.properties import Entry, parse
 from mm2.config.grammar.value_places import WIDEST_EXCERPT, excerpt, place_in_line, place_in_value
 
@@ -40,7 +40,7 @@ def test_place_of_a_character(content: str, place: tuple[int, int]) -> None:
 def test_end_of_a_value() -> None:
     assert place_in_value(entry("k = abc"), 3) == place_in_value(entry("k = abc"), 99)
     assert place_in_value(entry("k = abc"), 3).excerpt == ("k = abc", "       ^")
-    assert place_in_value(entry("k ="), 0) == Place(file="f", line=1, column=4, excerpt=("k =", "   ^"))
+    assert place_in_value(entry("k ="), 0) == SourceSpan(file="f", line=1, column=4, excerpt=("k =", "   ^"))
 
 
 def test_columns_count_the_characters_of_utf8() -> None:
@@ -50,8 +50,8 @@ def test_columns_count_the_characters_of_utf8() -> None:
 
 def test_only_the_line_of_a_value_with_references_is_known() -> None:
     resolved = entry("\nk = ${env:A}X").resolved("secret X")
-    assert place_in_value(resolved, 7) == Place(file="f", line=2)
-    assert place_in_value(Entry(file="f", line=3, key="k", raw="X", value="X"), 0) == Place(file="f", line=3)
+    assert place_in_value(resolved, 7) == SourceSpan(file="f", line=2)
+    assert place_in_value(Entry(file="f", line=3, key="k", raw="X", value="X"), 0) == SourceSpan(file="f", line=3)
 
 
 def test_secrets_are_not_printed() -> None:

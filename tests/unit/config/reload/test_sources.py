@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mm2.config.reload.sources import Taken, named_files, sign, take
+from mm2.config.reload.sources import LoadedConfig, named_files, sign, take
 from tests.unit.config.files import CLUSTERS
 from tests.unit.config.readings import read
 from tests.unit.config.security.tls.issued import issue
@@ -20,7 +20,7 @@ PROVIDERS = (
 )
 
 
-def taken(directory: Path, lines: str, also: tuple[Path, ...] = ()) -> Taken:
+def taken(directory: Path, lines: str, also: tuple[Path, ...] = ()) -> LoadedConfig:
     path = directory / "mm2.properties"
     path.write_text(CLUSTERS + lines)
     return take(path, (), also)

@@ -8,7 +8,7 @@ from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.group_offsets import (
     Absent,
     Active,
-    AsFar,
+    AlreadyReached,
     BeyondEnd,
     Decision,
     Idle,
@@ -39,11 +39,11 @@ CHECKPOINT = Checkpoint(
             Write(offset=101, metadata="from the source", current=100),
             "moved from 100 to 101",
         ),
-        (Idle(committed={TP: 101}), 500, AsFar(offset=101, current=101), "already at 101"),
+        (Idle(committed={TP: 101}), 500, AlreadyReached(offset=101, current=101), "already at 101"),
         (
             Idle(committed={TP: 150}),
             None,
-            AsFar(offset=101, current=150),
+            AlreadyReached(offset=101, current=150),
             "already at 150, beyond 101; offsets never move backwards",
         ),
         (

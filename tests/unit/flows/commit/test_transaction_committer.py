@@ -83,7 +83,7 @@ def test_offsets_and_exact_offsets_are_written_until_they_are_committed() -> Non
     assert commits.is_due
     records = commits.prepare([partition])
     assert (offsets(records), ranges(records)) == ([49], [(40, 0, 10)])
-    assert set(records) == commits.places([partition])
+    assert set(records) == commits.output_partitions([partition])
     commits.committed(0.0, WALL)
     assert (commits.is_due, commits.is_committed(partition), partition.committed_position) == (False, True, 50)
     assert commits.prepare([partition]) == {}
@@ -129,7 +129,7 @@ def test_records_are_committed_without_exact_offsets_that_cannot_be_written() ->
     assert EXACT in commits.prepare([partition])
     commits.write_failed(EXACT, RequestTimedOut("too slow"))
     assert EXACT not in commits.prepare([partition])
-    assert EXACT not in commits.places([partition])
+    assert EXACT not in commits.output_partitions([partition])
     (exact, _) = commits.warnings
     assert "too slow" in str(exact)
     commits.committed(0.0, WALL)

@@ -34,7 +34,7 @@ class Outbox:
         self.has_room.set()
         self.waiting = 0  # for room
         self.buffer_bytes = 1_000
-        self.trouble: ClusterError | None = None
+        self.last_error: ClusterError | None = None
 
     def send(
         self, topic: str, partition: int, key: bytes | None, value: bytes | None, **options: Any
@@ -47,8 +47,8 @@ class Outbox:
         self.sent.append((int(key or b""), future))
         return future
 
-    def trouble_of(self, partition: TopicPartition) -> ClusterError | None:
-        return self.trouble
+    def error_of(self, partition: TopicPartition) -> ClusterError | None:
+        return self.last_error
 
     async def room(self) -> None:
         self.waiting += 1

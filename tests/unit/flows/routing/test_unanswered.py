@@ -34,7 +34,7 @@ AT_ONCE: dict[str, Any] = {"timeouts": Timeouts(unanswered_report_s=0.1), "watch
 
 
 @pytest.mark.parametrize(
-    ("trouble", "expected"),
+    ("last_error", "expected"),
     [
         (REFUSED, "cannot copy orders-3: B: broker 1 refuses connections"),
         (None, "cannot copy orders-3: the target has not acknowledged its records within 0 s"),
@@ -42,10 +42,10 @@ AT_ONCE: dict[str, Any] = {"timeouts": Timeouts(unanswered_report_s=0.1), "watch
 )
 @pytest.mark.parametrize("has_room", [True, False])
 async def test_records_without_acknowledgement_are_reported(
-    trouble: ClusterError | None, expected: str, *, has_room: bool
+    last_error: ClusterError | None, expected: str, *, has_room: bool
 ) -> None:
     async with routed(**AT_ONCE) as one:
-        one.outbox.trouble = trouble
+        one.outbox.last_error = last_error
         if not has_room:
             one.outbox.has_room.clear()
         arrive(one.partition, data(0, 2))
@@ -64,7 +64,7 @@ async def test_a_record_that_is_written_alone_is_reported() -> None:
         await one.outbox.sends(0)
         one.outbox.reject(BrokerError(ErrorCode.INVALID_RECORD, "write to t-0"), 0)
         await one.outbox.sends(0, 0)
-        one.outbox.trouble = REFUSED
+        one.outbox.last_error = REFUSED
         await until(lambda: "refuses" in (message(one.partition) or ""), SOON, "the partition waits")
 
 

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from flows.spark.lane_job import LONGEST_TEXT, LaneJob, error_name, job_title, last_line
 from flows.sql.session import SqlSession
 from mm2.core.lanes.engine_orders import LaneStart
-from mm2.core.lanes.lease import LaneQuery, LeasePlace
+from mm2.core.lanes.lease import LaneQuery, LeaseEndpoint
 from mm2.core.settings.row_query import RowQuery, RowTransform
 
 MEMORY = "spark.driver.memory = 1g"
@@ -75,7 +75,7 @@ def test_why_a_lane_has_ended_contains_no_value_of_a_config_provider(*, has_refe
         def setLocalProperty(self, *_: object) -> None: ...
 
     context = Context()
-    job = LaneJob(context, Session(context), LeasePlace(url="http://127.0.0.1:1"), start(query), memory=MEMORY)
+    job = LaneJob(context, Session(context), LeaseEndpoint(url="http://127.0.0.1:1"), start(query), memory=MEMORY)
     job.run()
     assert (job.end.error or "").startswith("org.apache.spark.SparkException")
     assert ("sesame" in (job.end.error or "")) is not has_references
@@ -93,7 +93,7 @@ def test_the_end_of_a_lane_is_reported_when_it_is_known() -> None:
 
     ends: list[tuple[bool, str | None]] = []
     context = Context()
-    place = LeasePlace(url="http://127.0.0.1:1")
+    place = LeaseEndpoint(url="http://127.0.0.1:1")
     job = LaneJob(
         context,
         SqlSession(context),
@@ -124,7 +124,7 @@ def test_the_text_of_an_error_can_need_the_jvm_that_has_ended() -> None:
     job = LaneJob(
         context,
         SqlSession(context),
-        LeasePlace(url="http://127.0.0.1:1"),
+        LeaseEndpoint(url="http://127.0.0.1:1"),
         start(),
         lambda ended: ends.append((ended.lost_java, ended.end.error)),
         memory=MEMORY,
@@ -146,7 +146,7 @@ def test_the_name_of_a_job_group_is_no_secret() -> None:
     """Spark's UI shows it."""
     order = LaneStart(lane=2, token="open-sesame", description="A->B lane 2", query=None)
     jobs = [
-        LaneJob(cast("SparkContext", None), cast("SqlSession", None), LeasePlace(url=""), order, memory=MEMORY)
+        LaneJob(cast("SparkContext", None), cast("SqlSession", None), LeaseEndpoint(url=""), order, memory=MEMORY)
         for _ in range(2)
     ]
     groups = {job._group for job in jobs}

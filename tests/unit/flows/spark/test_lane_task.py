@@ -7,7 +7,7 @@ from pyspark import TaskContext
 
 from flows.spark.lane_task import LaneTask
 from flows.spark.workers import RetriedError, is_orphan, reject_retry
-from mm2.core.lanes.lease import LeasePlace
+from mm2.core.lanes.lease import LeaseEndpoint
 
 
 def test_orphans() -> None:
@@ -17,7 +17,7 @@ def test_orphans() -> None:
 
 
 def test_the_lane_task_does_not_show_its_token() -> None:
-    task = LaneTask(lane=1, place=LeasePlace(url="https://node-1:8443", ca_pem="PEM"), token="open-sesame")
+    task = LaneTask(lane=1, place=LeaseEndpoint(url="https://node-1:8443", ca_pem="PEM"), token="open-sesame")
     assert pickle.loads(pickle.dumps(task)) == task
     assert "sesame" not in repr(task)
 
@@ -35,7 +35,7 @@ def attempt(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
 @pytest.mark.usefixtures("attempt")
 def test_a_retry_by_spark_ends_at_once() -> None:
     """Before it asks for a lease: its token was used, or another executor uses it."""
-    task = LaneTask(lane=3, place=LeasePlace(url="http://127.0.0.1:1"), token="t")
+    task = LaneTask(lane=3, place=LeaseEndpoint(url="http://127.0.0.1:1"), token="t")
     with pytest.raises(RetriedError, match="lane 3: Spark lost its executor"):
         task([])
 

@@ -32,7 +32,7 @@ def said(
     *,
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
     endpoint: BrokerEndpoint = BOOTSTRAP,
-    greeted: bool = False,
+    has_responded: bool = False,
     alias: str = "A",
 ) -> ClusterError:
     settings = ClientSettings(
@@ -41,7 +41,7 @@ def said(
         security_protocol=protocol,
         sasl=PasswordLogin(mechanism=SaslMechanism.PLAIN, username="alice", password="geheim"),
     )
-    return explain(error, endpoint, settings, greeted=greeted)
+    return explain(error, endpoint, settings, has_responded=has_responded)
 
 
 def lost(cause: BaseException) -> BaseException:
@@ -96,7 +96,7 @@ def test_a_reset_during_the_tls_handshake_means_a_plain_port() -> None:
 
 
 def test_a_broker_that_closes_the_connection_later() -> None:
-    error = said(lost(asyncio.IncompleteReadError(b"", 4)), greeted=True)
+    error = said(lost(asyncio.IncompleteReadError(b"", 4)), has_responded=True)
     assert str(error) == "cluster A: kafka:9092: the broker closed the connection"
 
 
@@ -158,7 +158,7 @@ def test_tokens_that_brokers_reject() -> None:
     login = OAuthLogin(source=TokenEndpoint(url="x", grant=SecretGrant(client_id="mm2", client_secret="geheim")))
     settings = ClientSettings(bootstrap_servers=("kafka:9092",), alias="A", sasl=login)
     error = aiokafka_errors.for_code(58)('{"status":"invalid_token"}')
-    refused = explain(error, BOOTSTRAP, settings, greeted=True)
+    refused = explain(error, BOOTSTRAP, settings, has_responded=True)
     assert type(refused) is AuthenticationRefused
     assert str(refused).endswith(
         "SASL OAUTHBEARER: the broker rejected the token of user mm2: invalid_token: "

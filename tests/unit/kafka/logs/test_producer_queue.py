@@ -125,12 +125,12 @@ async def test_retriable_errors_are_retried_up_to_the_limit() -> None:
     queue = ProducerQueue(Backoff(1, 1), limit=Twice())
     down, denied = Unreachable("down"), BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "write to t-0")
     assert [queue.failed(down, 0.0) for _ in range(3)] == [True, True, False]
-    assert queue.trouble is down
+    assert queue.last_error is down
     queue.succeeded()
-    assert queue.trouble is None
+    assert queue.last_error is None
     assert queue.failed(down, 0.0)
     assert not queue.failed(denied, 0.0)
-    assert queue.trouble is denied
+    assert queue.last_error is denied
 
 
 async def test_without_a_limit_retries_never_end(queue: ProducerQueue) -> None:

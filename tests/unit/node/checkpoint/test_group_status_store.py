@@ -18,7 +18,7 @@ from mm2.core.offsets.checkpoints import (
     TopicNotSelected,
     Untranslated,
 )
-from mm2.core.offsets.group_offsets import Absent, Active, AsFar, Decision, Idle, TargetGroup, Write
+from mm2.core.offsets.group_offsets import Absent, Active, AlreadyReached, Decision, Idle, TargetGroup, Write
 from mm2.core.offsets.offset_translation import NO_SYNC, NOT_READY, TooOld, Translated
 from mm2.core.wire.formats import Checkpoint
 from mm2.node.checkpoint.group_status_store import GroupStatusStore, Refused, RemoteName
@@ -159,7 +159,14 @@ def test_the_group_as_a_whole(outcomes: dict[TopicPartition, Outcome], state: Gr
     ("target", "decision", "state", "target_state", "target_offset", "sync"),
     [
         (Absent(), Write(offset=60, metadata="", current=None), "TRANSLATED", None, None, "set to 60"),
-        (Idle(committed={remote(T0): 60}), AsFar(offset=60, current=60), "TRANSLATED", "Empty", 60, "already at 60"),
+        (
+            Idle(committed={remote(T0): 60}),
+            AlreadyReached(offset=60, current=60),
+            "TRANSLATED",
+            "Empty",
+            60,
+            "already at 60",
+        ),
         (None, Refused(words="no"), "TRANSLATED", None, None, "not committed: no"),
         (Active(state="Stable"), None, "ACTIVE", "Stable", None, "not checked yet"),
     ],

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from mm2.core.lanes.engine_orders import EXIT_JVM_LOST, EngineRole
-from mm2.core.lanes.lease import LeasePlace
+from mm2.core.lanes.lease import LeaseEndpoint
 from mm2.core.settings.spark_master import read_master
 from mm2.node.engine.engine_process import (
     EngineProcess,
     failure_line,
     last_error,
     level_of,
-    master_trouble,
+    master_error,
     next_line,
 )
 from tests.lab.waiting import until
@@ -28,13 +28,13 @@ async def test_a_master_that_accepts_connections_is_no_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_server(("127.0.0.1", 0)) as other:
         up, down = listening.getsockname()[1], other.getsockname()[1]
         other.close()
-        assert await master_trouble(read_master(f"spark://127.0.0.1:{down},127.0.0.1:{up}")) is None
+        assert await master_error(read_master(f"spark://127.0.0.1:{down},127.0.0.1:{up}")) is None
 
 
 async def test_all_unreachable_masters_are_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as bound:
         port = bound.getsockname()[1]
-    message = await master_trouble(read_master(f"spark://127.0.0.1:{port},localhost:{port}"))
+    message = await master_error(read_master(f"spark://127.0.0.1:{port},localhost:{port}"))
     assert message is not None
     assert f"cannot reach Spark master spark://127.0.0.1:{port},localhost:{port}" in message
     assert f"127.0.0.1:{port}:" in message
@@ -42,7 +42,7 @@ async def test_all_unreachable_masters_are_named() -> None:
 
 
 async def test_other_kinds_of_masters_are_not_checked() -> None:
-    assert await master_trouble(read_master("yarn")) is None
+    assert await master_error(read_master("yarn")) is None
 
 
 def test_the_line_that_explains_why_an_engine_exited() -> None:
@@ -97,10 +97,10 @@ async def test_a_failed_start_of_the_engine_is_retried(monkeypatch: pytest.Monke
         node_url="http://127.0.0.1:1",
         token="secret",
         app_name="mm2",
-        leases=LeasePlace(url="http://127.0.0.1:1"),
+        leases=LeaseEndpoint(url="http://127.0.0.1:1"),
         spark={"spark.master": "local[1]"},
         temp_dir=tmp_path,
-        on_lost=lambda _: lost.append(engine.trouble),
+        on_lost=lambda _: lost.append(engine.last_error),
     )
     running = asyncio.create_task(engine.run())
     try:
@@ -125,10 +125,10 @@ async def test_a_restart_of_the_engine_applies_new_settings(monkeypatch: pytest.
         node_url="http://127.0.0.1:1",
         token="secret",
         app_name="mm2",
-        leases=LeasePlace(url="http://127.0.0.1:1"),
+        leases=LeaseEndpoint(url="http://127.0.0.1:1"),
         spark={"spark.master": "local[1]"},
         temp_dir=tmp_path,
-        on_lost=lambda _: lost.append(engine.trouble),
+        on_lost=lambda _: lost.append(engine.last_error),
     )
     running = asyncio.create_task(engine.run())
     try:
@@ -155,21 +155,21 @@ async def test_messages_name_the_engine(
         node_url="http://127.0.0.1:1",
         token="secret",
         app_name="mm2",
-        leases=LeasePlace(url="http://127.0.0.1:1"),
+        leases=LeaseEndpoint(url="http://127.0.0.1:1"),
         spark={"spark.master": "local[1]"},
         temp_dir=tmp_path,
         on_lost=deaths.append,
         role=EngineRole.QUERIES,
     )
-    assert engine.trouble == "the Spark engine for queries is starting"
+    assert engine.last_error == "the Spark engine for queries is starting"
     running = asyncio.create_task(engine.run())
     try:
         await until(lambda: deaths, 60.0, "it has exited")
         assert deaths[0] == "Java ended: -m flows.engine queries"
         error = "ERROR mm2.engine Java ended: -m flows.engine queries"
-        assert engine.trouble == f"the Spark engine for queries exited with code 3: {error}"
+        assert engine.last_error == f"the Spark engine for queries exited with code 3: {error}"
         assert f"queries: {error}" in caplog.messages
-        assert f"{engine.trouble}; retrying in 1 s" in caplog.messages
+        assert f"{engine.last_error}; retrying in 1 s" in caplog.messages
     finally:
         running.cancel()
         await asyncio.wait([running])

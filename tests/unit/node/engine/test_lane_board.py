@@ -133,7 +133,7 @@ def test_a_silent_lane_loses_its_lease_and_starts_with_a_new_token() -> None:
     with pytest.raises(LeaseRefusedError):
         report(board, 0, session, LEASE_SECONDS + 1)
     assert token(board, 0, LEASE_SECONDS + 60) != old
-    assert board.trouble((FLOW, 0)) == message
+    assert board.last_error((FLOW, 0)) == message
 
 
 def test_a_lane_that_spark_never_started_is_reported() -> None:
@@ -157,7 +157,7 @@ def test_the_backoff_of_a_failing_lane_grows() -> None:
     assert waits[: IMMEDIATE_RESTARTS + 1] == [*[0.0] * IMMEDIATE_RESTARTS, FIRST_RESTART_S]
     assert waits == sorted(waits)
     assert waits[-1] == LONGEST_RESTART_S
-    assert board.trouble((FLOW, 0)) == "boom"
+    assert board.last_error((FLOW, 0)) == "boom"
 
 
 def test_all_leases_end_with_a_lost_engine() -> None:

@@ -37,7 +37,7 @@ def test_a_lane_without_an_executor_is_reported_once_and_not_restarted() -> None
     assert board.expire(LOG_AFTER_S) == []
     (message,) = board.expire(LOG_AFTER_S + 1)
     assert f"lane 0: Spark master {MASTER} has started no executor within 10 s" in message
-    assert board.trouble((FLOW, 0)) == message
+    assert board.last_error((FLOW, 0)) == message
     assert board.expire(START_WITHIN_S + 1) == []
     assert token(board, 0) == old
 
@@ -55,7 +55,7 @@ def test_a_lane_without_a_further_executor_is_reported() -> None:
     engine_says(board, 12.0, executors=2, unplaced=(1,))
     assert "has started 2 executors" in board.expire(LOG_AFTER_S + 2)[0]
     report(board, 1, grant(board, 1, 20.0), 20.0)
-    assert board.trouble((FLOW, 1)) is None
+    assert board.last_error((FLOW, 1)) is None
 
 
 def test_source_tasks_move_away_from_a_lane_without_an_executor() -> None:

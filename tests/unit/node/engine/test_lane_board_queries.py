@@ -118,7 +118,7 @@ def test_a_lane_that_has_not_started_is_forgotten_with_its_last_source_task() ->
     with pytest.raises(LeaseRefusedError):
         board.grant(1, LeaseRequest(token=first, nonce="n"), 2.0)
     board.engine_report(report, 3.0, EngineRole.QUERIES)
-    assert board.trouble((FLOW, 5)) is None, "the end of the lane that had the number before"
+    assert board.last_error((FLOW, 5)) is None, "the end of the lane that had the number before"
 
 
 def test_idle_lanes_are_forgotten_with_their_lease_or_their_engine() -> None:
@@ -156,7 +156,7 @@ def test_a_rejected_query_fails_its_source_tasks_and_is_not_tried_again() -> Non
     assert board.refused((FLOW, 4)) is None
     ended(board, 2, "no function fo", refused=True)
     message = "query mask cannot run: no function fo"
-    assert (board.refused((FLOW, 4)), board.trouble((FLOW, 4))) == (message, message)
+    assert (board.refused((FLOW, 4)), board.last_error((FLOW, 4))) == (message, message)
     board.put(source_task_lease(5, query=MASK))
     board.put(source_task_lease(8, query=KEYS))
     board.engine_lost(500.0, engine=EngineRole.QUERIES)
@@ -187,7 +187,7 @@ def test_a_lane_that_fails_otherwise_is_restarted() -> None:
     board = new_board(lanes=1)
     board.put(source_task_lease(4, query=MASK))
     ended(board, 1, "lost")
-    assert (board.refused((FLOW, 4)), board.trouble((FLOW, 4))) == (None, "lost")
+    assert (board.refused((FLOW, 4)), board.last_error((FLOW, 4))) == (None, "lost")
     assert placed(board) == {1: [4]}
 
 
@@ -294,13 +294,13 @@ def test_queries_start_one_after_the_other() -> None:
         return [start.lane for start in starts(board, now)]
 
     assert started(0.0) == [0, 1]
-    assert board.trouble((FLOW, 4)) is None
-    assert board.trouble((FLOW, 8)) == "queries start one after the other, and another one is starting"
+    assert board.last_error((FLOW, 4)) is None
+    assert board.last_error((FLOW, 8)) == "queries start one after the other, and another one is starting"
     version = board.engine_orders(0.0, EngineRole.QUERIES).version
     grant(board, 1, 5.0)
     assert board.engine_orders(5.0, EngineRole.QUERIES).version > version, "the engine is told at once"
     assert started(5.0) == [0, 1, 2]
-    assert board.trouble((FLOW, 8)) is None
+    assert board.last_error((FLOW, 8)) is None
     assert started(5.0 + QUERY_START_S) == [0, 1, 2]
     assert started(5.1 + QUERY_START_S) == [0, 1, 2, 3], "one that hangs does not delay the others for ever"
 
@@ -311,7 +311,7 @@ def test_a_query_that_does_not_start_is_the_last_to_be_tried_again() -> None:
     board.put(source_task_lease(8, query=KEYS))
     assert ended(board, 1, "lost") == ["lane 1 failed; restarting: lost"]
     assert [start.lane for start in starts(board, 1.0)] == [2]
-    assert board.trouble((FLOW, 4)) == "lost"
+    assert board.last_error((FLOW, 4)) == "lost"
 
 
 def test_a_query_that_waits_for_an_executor_does_not_delay_others() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.lanes.lease import LeasePlace
+from mm2.core.lanes.lease import LeaseEndpoint
 from mm2.core.settings.listener import ServerTls
 from mm2.core.settings.tls import TlsSettings
 from mm2.rest.server.lane_identity import LaneIdentity
@@ -60,16 +60,16 @@ TLS = ServerTls(tls=TlsSettings(certificate_pem="OWN", key_pem="KEY", key_passwo
 @pytest.mark.parametrize(
     ("listeners", "advertised", "expected"),
     [
-        (["http://:8083"], Advertised(), LeasePlace(url="http://box:8083")),
+        (["http://:8083"], Advertised(), LeaseEndpoint(url="http://box:8083")),
         (
             ["http://:1", "https://:2"],
             Advertised(),
-            LeasePlace(url="https://box:2", ca_pem="OWN", check_hostname=False),
+            LeaseEndpoint(url="https://box:2", ca_pem="OWN", check_hostname=False),
         ),
-        (["http://:1", "https://:2"], Advertised(scheme="http"), LeasePlace(url="http://box:1")),
+        (["http://:1", "https://:2"], Advertised(scheme="http"), LeaseEndpoint(url="http://box:1")),
     ],
 )
-def test_lanes_prefer_https_listeners(listeners: list[str], advertised: Advertised, expected: LeasePlace) -> None:
+def test_lanes_prefer_https_listeners(listeners: list[str], advertised: Advertised, expected: LeaseEndpoint) -> None:
     assert lease_place([Listener.parse(text) for text in listeners], advertised, TLS, None, own_host="box") == expected
 
 
