@@ -84,6 +84,19 @@ async def test_dump_of_a_running_node(tmp_path: Path) -> None:
         assert (code, err) == (2, f"mm2 dump: {archive} exists: choose another name with --to\n")
 
 
+async def test_passwords_of_a_file_with_errors(tmp_path: Path) -> None:
+    """The node still runs with the file before the change."""
+    async with rest_nodes(["one"]) as (one,):
+        one.published = node(flow(topic("orders", partition(0, error=f"wrong password {PASSWORD}"))), node_id="one")
+        file, archive = properties(tmp_path, one.server.url), tmp_path / "dump.tar.gz"
+        file.write_text(f"{file.read_text()}tasks.max = many\n")
+        assert (await mm2("dump", str(file), "--to", str(archive)))[0] == 0
+        found = contents(archive)
+        assert "tasks.max = many" in found["problems.txt"]
+        assert "wrong password [hidden]" in found["flows.json"]
+        assert PASSWORD not in "".join(found.values())
+
+
 async def test_dump_without_a_node(tmp_path: Path) -> None:
     file, archive = properties(tmp_path, "http://127.0.0.1:9"), tmp_path / "dump.tar.gz"
     assert (await mm2("dump", str(file), "--to", str(archive)))[0] == 0
