@@ -133,10 +133,10 @@ def _just_fetches(partition: PartitionStatus) -> bool:
 
 
 def _write(target: Path, parts: dict[str, str]) -> None:
-    with open(target, "xb", opener=partial(os.open, mode=0o600)) as raw:  # never open to others, not even while empty
-        with tarfile.open(fileobj=raw, mode="w:gz") as archive:
-            for name, text in parts.items():
-                content = text.encode()
-                info = tarfile.TarInfo(f"mm2-dump/{name}")
-                info.size, info.mtime, info.mode = len(content), int(time.time()), 0o600
-                archive.addfile(info, io.BytesIO(content))
+    closed = partial(os.open, mode=0o600)  # from the start: a user who opens the empty file could read it later
+    with open(target, "xb", opener=closed) as raw, tarfile.open(fileobj=raw, mode="w:gz") as archive:
+        for name, text in parts.items():
+            content = text.encode()
+            info = tarfile.TarInfo(f"mm2-dump/{name}")
+            info.size, info.mtime, info.mode = len(content), int(time.time()), 0o600
+            archive.addfile(info, io.BytesIO(content))

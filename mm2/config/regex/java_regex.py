@@ -2,9 +2,10 @@ r"""Java regular expressions, compiled with the `regex` package.
 
 A pattern is parsed by Java's grammar (java.util.regex of Java 17) and translated, so that it has the same meaning here:
 ``.`` excludes Java's line terminators; ``\w``, ``\p{Alpha}`` and ``(?i)`` are limited to ASCII; ``\h`` is expanded;
-``{e<=1}`` is not fuzzy matching; each round of a possessive repetition keeps what it has matched. Patterns that Java rejects are rejected, and so are constructs without an equivalent:
-the flags d, m, u, U and x, ``\N{…}``, ``\G``, ``\R``, ``\X``, ``\b{g}``, properties of java.lang.Character, references to
-a group within that group, and lazy and possessive repetitions and references within a look-behind.
+``{e<=1}`` is not fuzzy matching; each round of a possessive repetition keeps what it has matched. Patterns that Java
+rejects are rejected, and so are constructs without an equivalent: the flags d, m, u, U and x, ``\N{…}``, ``\G``,
+``\R``, ``\X``, ``\b{g}``, properties of java.lang.Character, references to a group within that group, and in a
+look-behind references and lazy or possessive repetitions.
 
 Both engines backtrack, so ``(a|aa)+b`` takes exponential time for a name of many ``a``. Java's would then hang; here a
 match has a limit of time (`JavaPattern`).
@@ -292,7 +293,7 @@ class _Translator:
         return rf"(?{flag}:\g<{digits}>)"
 
     def _check_closed(self, is_open: bool, group: str) -> None:
-        if is_open:  # after an empty round of a repetition, Java ends it, and `regex` goes on
+        if is_open:  # after an empty round of a repetition, Java ends it, and `regex` continues
             raise unsupported(f"a reference to group {group} within it", "refer to an earlier group")
 
     def _check_no_look_behind(self, what: str) -> None:

@@ -26,7 +26,9 @@ def test_every_spelling_of_a_secret_is_masked(secret: str) -> None:
         assert mask(f"before {spelling} after").replace("'", "").replace('"', "") == f"before {HIDDEN} after"
 
 
-@pytest.mark.parametrize("secret", ["sesame\\open", 'ses"ame', "it's sesame", "sesa\tme", "ses\u200eame", "open\n sesame"])
+@pytest.mark.parametrize(
+    "secret", ["sesame\\open", 'ses"ame', "it's sesame", "sesa\tme", "ses\u200eame", "open\n sesame"]
+)
 def test_a_secret_in_a_text_that_is_quoted_once_more_is_masked(secret: str) -> None:
     mask = Mask()
     mask.hide(secret)

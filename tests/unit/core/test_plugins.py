@@ -7,7 +7,6 @@ import pytest
 from mm2.core.masking import hide
 from mm2.core.plugins import LONGEST_TEXT, Plugin, PluginError, TopicFilter, described
 
-
 SECRET = "open-sesame-of-the-plugin"
 
 

@@ -195,7 +195,7 @@ def test_an_error_of_an_endpoint_contains_no_secret() -> None:
     """Statuses show it to everybody who can connect to a node."""
     hide(SECRET)
     grant = SecretGrant(client_id="a", client_secret=SECRET)
-    with QuotingProvider() as provider, pytest.raises(LoginFailed, match="401 invalid_client: x+ ") as raised:
+    with QuotingProvider() as provider, pytest.raises(LoginFailed, match=r"401 invalid_client: x+ ") as raised:
         EndpointTokens(TokenEndpoint(url=provider.token_url, grant=grant), "sub").token()
     assert "sesame" not in str(raised.value)
 
@@ -203,6 +203,6 @@ def test_an_error_of_an_endpoint_contains_no_secret() -> None:
 def test_the_query_of_an_endpoint_is_not_shown() -> None:
     grant = SecretGrant(client_id="a", client_secret="b")
     settings = TokenEndpoint(url="http://127.0.0.1:1/token?code=open-sesame", grant=grant)
-    with pytest.raises(LoginFailed, match="^token endpoint http://127.0.0.1:1/token: ") as raised:
+    with pytest.raises(LoginFailed, match=r"^token endpoint http://127\.0\.0\.1:1/token: ") as raised:
         EndpointTokens(settings, "sub").token()
     assert "sesame" not in str(raised.value)

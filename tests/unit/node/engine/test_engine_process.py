@@ -151,7 +151,9 @@ async def test_messages_name_the_engine(
     """The process is a stand-in that shows its arguments and a secret, and whose JVM has ended."""
     hide(SECRET)
     python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nread -r line; echo "ERROR mm2.engine Java ended: $* {SECRET}"; exit {EXIT_JVM_LOST}\n')
+    python.write_text(
+        f'#!/bin/sh\nread -r line; echo "ERROR mm2.engine Java ended: $* {SECRET}"; exit {EXIT_JVM_LOST}\n'
+    )
     python.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(python))
     deaths: list[str | None] = []

@@ -149,7 +149,8 @@ def test_a_place_that_cannot_be_listed(place: Path, caplog: pytest.LogCaptureFix
         remove_abandoned("node")
     finally:
         os.seteuid(0)
-    assert caplog.messages == [f"cannot look for temporary directories of killed processes in {place}: Permission denied"]
+    rule = f"cannot look for temporary directories of killed processes in {place}"
+    assert caplog.messages == [f"{rule}: Permission denied"]
 
 
 def test_without_locks_the_directory_is_never_abandoned(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
