@@ -97,10 +97,10 @@ class LaneJob(threading.Thread):
 
     def _run_sql(self, query: LaneQuery) -> None:
         session = self._sql.open()
-        from flows.sql.lane_query import result_of  # noqa: PLC0415 imports pyarrow, which other lanes do not need
+        from flows.sql.lane_query import evaluate, result_of  # noqa: PLC0415 imports pyarrow, which other lanes do not need
 
         result = result_of(session, query, lane=self.start_order.lane, token=self.start_order.token, place=self._place)
-        result._jdf.collectAsList()  # as above; DataFrame.collect would name the stage
+        evaluate(result, query)
 
     @property
     def end(self) -> LaneEnd:

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from flows.spark.workers import reject_retry, starting_worker
 from flows.sql.frames import read_frame
-from flows.sql.refusal import QueryRefusedError
+from flows.sql.refusal import QueryRefusedError, is_hidden
 from flows.sql.rewriting import Guard, rewritten, try_eval
 from flows.sql.row_select import RowSelect, select_of, visible
 from flows.sql.rows import ERROR, FRAME, OFFSET, spark_schema
@@ -143,6 +143,18 @@ def result_of(session: SparkSession, query: LaneQuery, *, lane: int, token: str,
     task = SqlLaneTask(lane=lane, place=place, token=token, feeder_token=feeder_token)
     used = used_columns(fed_rows(session, feeder_token, COLUMNS), query)
     return checked(fed_rows(session, feeder_token, used), query).mapInArrow(task, NO_ROWS)
+
+
+def evaluate(result: DataFrame, query: LaneQuery) -> None:
+    """Run a query of `result_of` to its end, in a Spark job.
+
+    Spark's UI, its REST interface and its event log show the plans of queries, with all constants. Other users of the
+    machine can open the UI, so a query with values of config providers runs as a job that is no query for Spark.
+    """
+    if is_hidden(query.action):
+        result._jdf.queryExecution().toRdd().count()
+    else:
+        result._jdf.collectAsList()  # DataFrame.collect would name the stage after the line that calls it
 
 
 def fed_rows(session: SparkSession, feeder_token: str, used: Collection[str]) -> DataFrame:

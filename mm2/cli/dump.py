@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import platform
 import ssl
 import tarfile
@@ -12,6 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from urllib.parse import quote
 
 from mm2.cli.errors import DONE, CommandError, UsageError
 from mm2.cli.file.check import check_file
@@ -104,8 +106,14 @@ def _answer(ask: Callable[[], bytes]) -> str:
 
 def _partitions(flows: Sequence[FlowStatus], url: str, context: ssl.SSLContext) -> Iterator[tuple[str, str]]:
     for flow, topic, number in _unusual(flows)[:MOST_PARTITIONS]:
-        name = f"partitions/{flow.source}-{flow.target}/{topic}-{number}.json"
+        name = f"partitions/{_file_name(f'{flow.source},{flow.target}')}/{_file_name(f'{topic}-{number}')}.json"
         yield name, _answer(partial(fetch_partition, url, context, flow, topic, number))
+
+
+def _file_name(text: str) -> str:
+    """Return a name from the answer of the node, or of what else listens there, as the name of a file in the archive:
+    it must not lead out of the directory into which the archive is unpacked."""
+    return quote(text, safe=",")
 
 
 def _unusual(flows: Sequence[FlowStatus]) -> list[tuple[FlowStatus, str, int]]:
@@ -125,11 +133,10 @@ def _just_fetches(partition: PartitionStatus) -> bool:
 
 
 def _write(target: Path, parts: dict[str, str]) -> None:
-    with target.open("xb") as raw:
-        target.chmod(0o600)
-        with tarfile.open(fileobj=raw, mode="w:gz") as archive:
-            for name, text in parts.items():
-                content = text.encode()
-                info = tarfile.TarInfo(f"mm2-dump/{name}")
-                info.size, info.mtime, info.mode = len(content), int(time.time()), 0o600
-                archive.addfile(info, io.BytesIO(content))
+    closed = partial(os.open, mode=0o600)  # from the start: a user who opens the empty file could read it later
+    with open(target, "xb", opener=closed) as raw, tarfile.open(fileobj=raw, mode="w:gz") as archive:
+        for name, text in parts.items():
+            content = text.encode()
+            info = tarfile.TarInfo(f"mm2-dump/{name}")
+            info.size, info.mtime, info.mode = len(content), int(time.time()), 0o600
+            archive.addfile(info, io.BytesIO(content))

@@ -12,11 +12,16 @@ import json
 from enum import Enum
 from urllib.parse import quote
 
+from mm2.core.printable import one_line
+
 SHORTEST_SECRET = 4
 """Minimum length of a masked secret in characters. Masking shorter ones would damage ordinary words."""
 
 MOST_RENEWED = 400
 """Renewed secrets of each kind that are remembered, in spellings. Each costs a fraction of a microsecond for a line."""
+
+MOST_ESCAPED = 2
+"""How often a text is escaped on its way into a line of a log: by an error that quotes it, and by the line."""
 
 HIDDEN = "[hidden]"
 
@@ -69,14 +74,26 @@ class Mask:
 
 
 def _spellings(secret: str | bytes) -> set[str]:
-    """Return the secret as it is, in JSON, in a URL, and as Python shows it; bytes also in base64 and hexadecimal."""
+    """Return the secret as it is, in JSON, in a URL, as Python shows it, and in one line; bytes also in base64 and
+    hexadecimal.
+
+    Spellings of spellings are among them: an error quotes a text as Python shows it, and is then in a line of JSON.
+    """
     if isinstance(secret, bytes):
         found = {secret.hex(), repr(secret)[2:-1], base64.b64encode(secret).decode().rstrip("=")}
         found.add(base64.urlsafe_b64encode(secret).decode().rstrip("="))
     else:
-        found = {secret, secret.strip(), json.dumps(secret, ensure_ascii=False)[1:-1], json.dumps(secret)[1:-1]}
-        found |= {repr(secret)[1:-1], quote(secret, safe="", errors="replace")}
+        found = {secret, secret.strip(), " ".join(secret.split()), quote(secret, safe="", errors="replace")}
+    for _ in range(MOST_ESCAPED):
+        found |= {escaped for one in found for escaped in _escaped(one)}
     return {one for one in found if len(one) >= SHORTEST_SECRET and one.lower() not in _WORDS}
+
+
+def _escaped(text: str) -> tuple[str, ...]:
+    """Return a text as JSON, Python and messages for terminals escape it."""
+    beside_quotes = repr(f"\"'{text}")[len("'\"\\'") : -1]  # Python escapes ' only if there is a \", too
+    in_json = (json.dumps(text, ensure_ascii=ascii_only)[1:-1] for ascii_only in (False, True))
+    return (*in_json, repr(text)[1:-1], beside_quotes, one_line(text))
 
 
 masked = Mask()

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Protocol
 
+from mm2.core.masking import masked
+
 
 class Configurable(Protocol):
     """The method that every plugin can implement to receive its properties."""
@@ -118,20 +120,23 @@ class Plugin:
 
     def wrong(self, answer: object, rule: str, method: str, *arguments: str) -> PluginError:
         """Return the error for an invalid ``answer``; ``rule`` is the reason, such as "not True or False"."""
-        return PluginError(f"{self._call(method, *arguments)} returned {_shortened(repr(answer))}, {rule}")
+        return PluginError(f"{self._call(method, *arguments)} returned {_shortened(masked(repr(answer)))}, {rule}")
 
     def _call(self, method: str, *arguments: str) -> str:
         return f"{self.name}: {method}({', '.join(map(repr, arguments))})"
 
 
 def described(error: BaseException) -> str:
-    """Describe an exception of a plugin: its class, its message, and the last line of the user's code in its trace."""
+    """Describe an exception of a plugin: its class, its message, and the last line of the user's code in its trace.
+
+    The class knows its settings, so the message can contain secrets, which are masked: statuses show it, too.
+    """
     where, trace = "", error.__traceback__
     while trace is not None:
         if not str(trace.tb_frame.f_globals.get("__name__")).startswith(("mm2.", "importlib")):
             where = f" ({PurePath(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno})"
         trace = trace.tb_next
-    words = " ".join(str(error).split())
+    words = " ".join(masked(str(error)).split())
     return _shortened(f"{type(error).__name__}{f': {words}' if words else ''}") + where
 
 

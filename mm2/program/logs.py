@@ -121,10 +121,10 @@ class _JsonLines(logging.Formatter):
             "time": _utc(record),
             "level": record.levelname,
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": masked(record.getMessage()),  # JSON escapes secrets that the message quotes once more
         }
         if record.exc_info:
-            said["exception"] = self.formatException(record.exc_info)
+            said["exception"] = masked(self.formatException(record.exc_info))
         return json.dumps(said, ensure_ascii=False)
 
     @staticmethod

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
+import pytest
 
+from mm2.cli.dump import dump
 from mm2.core.lanes.partition_steps import PartitionStory, StepReport
 from mm2.core.naming.names import TopicPartition
 from tests.contract.nodes import LOG, rest_nodes
@@ -71,17 +75,56 @@ async def test_dump_of_a_running_node(tmp_path: Path) -> None:
         assert out.startswith(f"{archive}: {', '.join(found)}\n")
         assert set(found) == {
             *("versions.txt", "problems.txt", "settings.txt", "health.json", "flows.json", "node.json", "metrics.txt"),
-            "partitions/A-B/orders-1.json",
+            "partitions/A,B/orders-1.json",
         }
         assert "A->B" in found["settings.txt"]
         assert json.loads(found["node.json"])["log"] == [*LOG]
-        assert json.loads(found["partitions/A-B/orders-1.json"])["reason"] == "no answer"
+        assert json.loads(found["partitions/A,B/orders-1.json"])["reason"] == "no answer"
         assert "mm2_task_state" in found["metrics.txt"]
         assert PASSWORD not in "".join(found.values())
         assert "wrong password [hidden]" in found["flows.json"]
         assert stat.S_IMODE(archive.stat().st_mode) == 0o600
         code, _, err = await mm2("dump", str(file), "--to", str(archive))
         assert (code, err) == (2, f"mm2 dump: {archive} exists: choose another name with --to\n")
+
+
+async def test_every_partition_has_a_file_in_the_archive(tmp_path: Path) -> None:
+    async with rest_nodes(["one"]) as (one,):
+        paused = topic("orders", partition(0, step="PAUSED"))
+        names = (("A-B", "C"), ("A", "B-C"), ("../../A", ".."))
+        one.published = node(*(replace(flow(paused), source=source, target=target) for source, target in names))
+        file, archive = properties(tmp_path, one.server.url), tmp_path / "dump.tar.gz"
+        assert (await mm2("dump", str(file), "--to", str(archive)))[0] == 0
+        found = [name for name in contents(archive) if name.startswith("partitions/")]
+        assert found == [f"partitions/{name}/orders-0.json" for name in ("A-B,C", "A,B-C", "..%2F..%2FA,..")]
+
+
+async def test_an_archive_is_never_open_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, archive = properties(tmp_path, "http://127.0.0.1:9"), tmp_path / "dump.tar.gz"
+    modes = []
+
+    def opened(path: str, flags: int, mode: int = 0o777) -> int:
+        if str(path) == str(archive):
+            modes.append(mode)
+        return os_open(path, flags, mode)
+
+    os_open = os.open
+    monkeypatch.setattr(os, "open", opened)
+    assert dump(file, to=str(archive)) == 0
+    assert modes == [0o600]
+
+
+async def test_passwords_of_a_file_with_errors(tmp_path: Path) -> None:
+    """The node still runs with the file before the change."""
+    async with rest_nodes(["one"]) as (one,):
+        one.published = node(flow(topic("orders", partition(0, error=f"wrong password {PASSWORD}"))), node_id="one")
+        file, archive = properties(tmp_path, one.server.url), tmp_path / "dump.tar.gz"
+        file.write_text(f"{file.read_text()}tasks.max = many\n")
+        assert (await mm2("dump", str(file), "--to", str(archive)))[0] == 0
+        found = contents(archive)
+        assert "tasks.max = many" in found["problems.txt"]
+        assert "wrong password [hidden]" in found["flows.json"]
+        assert PASSWORD not in "".join(found.values())
 
 
 async def test_dump_without_a_node(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ _SHORTEST_SECRET = 6
 """Characters. Shorter texts protect nothing, and can be part of any message."""
 
 _KEY = re.compile(r"\s*(?:\\.|[^\\=:\s])*", re.DOTALL)
+_SEPARATOR = re.compile(r"\A\s*[=:]?")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = frozenset("tnrfu\\:=#! \n")
 """Characters before which a backslash has a meaning, or that users escape because they have one elsewhere."""
@@ -197,8 +198,9 @@ def _elements(lines: _Lines) -> Iterator[javaproperties.PropertiesElement]:
 
 def _report_bad_escape(lines: _Lines, first: int, problems: ProblemLog) -> None:
     source = lines.since(first)
-    key, _, value = source.partition("=")
-    broken = Entry(file=problems.file, line=first, key=key.strip(), raw=value.strip(), value=value.strip())
+    key = cast(re.Match[str], _KEY.match(source))[0]
+    value = _SEPARATOR.sub("", source[len(key) :], count=1).strip()
+    broken = Entry(file=problems.file, line=first, key=key.strip(), raw=value, value=value)
     problems.error(
         "has a \\u without four hexadecimal digits after it: Java rejects the whole file",
         "write \\\\ for a backslash, or four digits as in \\u00e9",

@@ -21,7 +21,7 @@ import javaproperties
 from mm2.config.grammar.java_types import one_of_words, read_list
 from mm2.config.grammar.problems import ProblemLog
 from mm2.config.grammar.properties import Entry
-from mm2.config.grammar.secrets import is_secret
+from mm2.config.grammar.secrets import is_secret, parts
 from mm2.config.regex.java_characters import JavaRegexError
 from mm2.config.regex.java_regex import JavaPattern, SlowMatchError, compile_java
 from mm2.core.masking import hide
@@ -174,7 +174,7 @@ def resolve(entries: Mapping[str, Entry], problems: ProblemLog) -> dict[str, Ent
     }
     for entry in resolved.values():
         if is_secret(entry.key, entry.raw) and not entry.broken:
-            hide(entry.value)
+            hide(entry.value, *parts(entry.value))
         if not _NAMED_IN_MESSAGES.search(entry.key):
             hide(*(text for _, text in entry.provided if _is_hidden(text)))
     return resolved

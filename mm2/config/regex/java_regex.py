@@ -2,8 +2,10 @@ r"""Java regular expressions, compiled with the `regex` package.
 
 A pattern is parsed by Java's grammar (java.util.regex of Java 17) and translated, so that it has the same meaning here:
 ``.`` excludes Java's line terminators; ``\w``, ``\p{Alpha}`` and ``(?i)`` are limited to ASCII; ``\h`` is expanded;
-``{e<=1}`` is not fuzzy matching. Patterns that Java rejects are rejected, and so are constructs without an equivalent:
-the flags d, m, u, U and x, ``\N{…}``, ``\G``, ``\R``, ``\X``, ``\b{g}`` and properties of java.lang.Character.
+``{e<=1}`` is not fuzzy matching; each round of a possessive repetition keeps what it has matched. Patterns that Java
+rejects are rejected, and so are constructs without an equivalent: the flags d, m, u, U and x, ``\N{…}``, ``\G``,
+``\R``, ``\X``, ``\b{g}``, properties of java.lang.Character, references to a group within that group, and in a
+look-behind references and lazy or possessive repetitions.
 
 Both engines backtrack, so ``(a|aa)+b`` takes exponential time for a name of many ``a``. Java's would then hang; here a
 match has a limit of time (`JavaPattern`).
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import time
 from functools import lru_cache
+from typing import NamedTuple
 
 import regex
 
@@ -126,13 +129,23 @@ def _unquote(match: regex.Match[str]) -> str:
     return match[0] if quoted is None else "".join(char if char.isalnum() else f"\\{char}" for char in quoted)
 
 
+class _OpenGroup(NamedTuple):
+    """A group that is not closed yet."""
+
+    start: int
+    number: int | None
+    name: str | None
+    kind: str | None
+
+
 class _Translator:
     """Translates one pattern in a single pass.
 
     ``flags``: the active ones of i and s. ``outer``: the flags to restore at the end of each open group.
     ``repeatable``: whether a quantifier can follow. ``copies``: how often `regex` expands the expression that a
     quantifier would repeat, and ``most_copies`` the same of the costliest one in each open group, the pattern being
-    the first.
+    the first. ``out``: the translated pieces. ``starts``: for each open group, its first piece, its number (None: it
+    captures nothing) and its kind. ``group_start``: the first piece of the group that the last piece closes.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -145,18 +158,20 @@ class _Translator:
         self.repeatable = False
         self.copies = 1
         self.most_copies = [1]
+        self.out: list[str] = []
+        self.starts: list[_OpenGroup] = []
+        self.group_start: int | None = None
 
     @property
     def ignores_case(self) -> bool:
         return "i" in self.flags
 
     def translate(self) -> str:
-        out = []
         while self.position < len(self.pattern):
-            out.append(self._piece(self._take(_TOKEN)))
+            self.out.append(self._piece(self._take(_TOKEN)))
         if self.outer:
             raise invalid("unterminated group", "add the missing ), or write \\\\( to match a parenthesis")
-        return "".join(out)
+        return "".join(self.out)
 
     def _take(self, token: regex.Pattern[str]) -> regex.Match[str]:
         match = token.match(self.pattern, self.position)
@@ -171,12 +186,14 @@ class _Translator:
             return self._quantifier(match)
         self.repeatable = not (match["or"] or match["group"])
         self.copies = 1
+        self.group_start = None
         if match["group"]:
             return self._group(match)
         if match["close"]:
             if not self.outer:
                 raise invalid("unmatched )", "add the missing (, or write \\\\) to match a parenthesis")
             self.flags = self.outer.pop()
+            self.group_start = self.starts.pop().start
             self.copies = self.most_copies.pop()
             self.most_copies[-1] = max(self.most_copies[-1], self.copies)
         return match[0] if match["close"] or match["or"] else self._atom(match)
@@ -209,6 +226,11 @@ class _Translator:
             )
         self.most_copies[-1] = max(self.most_copies[-1], self.copies)
         self.repeatable = False
+        if len(match[0]) > 1 and match[0][-1] in "?+":
+            self._check_no_look_behind("a lazy or possessive repetition")
+        if self.group_start is not None and len(match[0]) > 1 and match[0].endswith("+"):
+            self.out[self.group_start] = f"(?>{self.out[self.group_start]}"  # (a|ab){2}+ does not match aba in Java
+            return f"){match[0]}"
         return match[0]
 
     def _misplaced(self, match: regex.Match[str]) -> JavaRegexError:
@@ -241,6 +263,8 @@ class _Translator:
         elif kind is None and match["extension"]:
             raise invalid("unknown construct after (?", "write \\\\( to match a parenthesis")
         self.outer.append(outer)
+        captures = kind is None
+        self.starts.append(_OpenGroup(len(self.out), self.groups + 1 if captures else None, name, kind))
         self.most_copies.append(1)
         self._check_depth(0)
         if kind is not None:
@@ -254,16 +278,27 @@ class _Translator:
 
     def _reference(self, match: regex.Match[str]) -> str:
         flag, name, digits = "i" if self.ignores_case else "", match["named"], match["reference"]
+        self._check_no_look_behind("a reference to a group")
         if name is not None:
             if name not in self.names:
                 raise invalid(f"undefined group {name!r}", "refer to an earlier group")
+            self._check_closed(any(group.name == name for group in self.starts), name)
             return f"(?{flag}:(?P={name}))"
         while len(digits) > 1 and int(digits) > self.groups:  # Java reads such a digit as a literal
             digits = digits[:-1]
         if int(digits) > self.groups:
             raise unsupported(f"undefined group {digits}", "refer to an earlier group")
+        self._check_closed(any(group.number == int(digits) for group in self.starts), digits)
         self.position = match.start("reference") + len(digits)
         return rf"(?{flag}:\g<{digits}>)"
+
+    def _check_closed(self, is_open: bool, group: str) -> None:
+        if is_open:  # after an empty round of a repetition, Java ends it, and `regex` continues
+            raise unsupported(f"a reference to group {group} within it", "refer to an earlier group")
+
+    def _check_no_look_behind(self, what: str) -> None:
+        if any(group.kind in ("<=", "<!") for group in self.starts):  # Java rejects some, and errs with others
+            raise unsupported(f"{what} within a look-behind", "write the look-behind without it")
 
     def _set(self, opening: str, depth: int) -> str:
         """Translate a set after its ``[`` or ``[^``: members, nested sets, ``&&`` between them."""

@@ -7,7 +7,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from functools import cached_property
 from typing import ClassVar
-from urllib.parse import quote_plus
+from urllib.parse import quote_plus, urlsplit
 from uuid import uuid4
 
 import httpx
@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from mm2.core.masking import masked
 from mm2.core.oauth.assertion import assertion_sections
 from mm2.core.oauth.tokens import (
     BearerToken,
@@ -96,7 +97,8 @@ class EndpointTokens:
 
     @property
     def _name(self) -> str:
-        return f"token endpoint {self._settings.url}"
+        address = urlsplit(self._settings.url)
+        return f"token endpoint {address.scheme}://{address.netloc}{address.path}"  # a query can contain a key
 
     @cached_property
     def _verify(self) -> object:
@@ -191,7 +193,8 @@ def _error_words(body: str) -> str:
     if not isinstance(fields, dict):
         return ""
     words = [fields.get(name) for name in ("error", "error_description", "errorCode", "errorSummary")]
-    return " ".join(": ".join(str(word) for word in words if word).split())[:_LONGEST_WORDS]
+    text = masked(": ".join(str(word) for word in words if word))  # it can quote the request, and statuses show it
+    return " ".join(text.split())[:_LONGEST_WORDS]
 
 
 def _reason(error: Exception) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 from mm2.config.grammar.environment import Environment
 from mm2.core.lanes.engine_orders import EXIT_JVM_LOST, EngineRole
 from mm2.core.lanes.lease import LeaseEndpoint
+from mm2.core.masking import masked
 from mm2.core.settings.spark_master import SparkMaster, read_master
 from mm2.kafka.backoff import Backoff
 from mm2.node.engine.spark_settings import engine_environment
@@ -161,8 +162,8 @@ class EngineProcess:
         for line in last:
             log.debug("engine output: %s", line)
         if code == EXIT_JVM_LOST:
-            self._jvm_death = last_error(last) or "Java ended"
-        self.ended = f"{self.role} exited with code {code}{failure_line(last)}"
+            self._jvm_death = masked(last_error(last) or "Java ended")
+        self.ended = f"{self.role} exited with code {code}{masked(failure_line(last))}"
         return self.ended
 
     def kill(self) -> None:

@@ -26,6 +26,8 @@ class TempDirectory:
     (B) Only a directory whose file exists and is not locked is `remove_abandoned`: the file has its name only once it
         is locked. So a process whose directory is being created, or whose file system has no locks, keeps it.
     (C) Neither a directory of another user nor what a symbolic link points to is removed.
+    (D) The file of the lock is removed last, and only with the directory: a JVM that is just ending can write to it
+        meanwhile, and what is left is then removed by the next process.
     """
 
     def __init__(self, kind: str) -> None:
@@ -38,16 +40,12 @@ class TempDirectory:
 
     def clear(self) -> None:
         """Remove what a JVM that was killed has left in it."""
-        for entry in os.scandir(self.path):
-            if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry, ignore_errors=True)
-            elif not entry.name.startswith(_LOCK):
-                with contextlib.suppress(OSError):
-                    os.unlink(entry)
+        _clear(self.path)
 
     def remove(self) -> None:
-        """Remove it; a JVM that is just ending may write to it."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        """Remove it."""
+        with contextlib.suppress(OSError):  # the second time, after `kill`, or (D)
+            _remove_all(self.path)
         with contextlib.suppress(OSError):  # the second time, after `kill`
             os.close(self._lock)
 
@@ -55,7 +53,12 @@ class TempDirectory:
 def remove_abandoned(kind: str) -> None:
     """Remove the directories that killed processes of this kind and user have left, and log it."""
     place, start = tempfile.gettempdir(), f"{_PREFIX}{kind}-"
-    removed = [entry.name for entry in os.scandir(place) if entry.name.startswith(start) and _remove(entry)]
+    try:
+        removed = [entry.name for entry in os.scandir(place) if entry.name.startswith(start) and _remove(entry)]
+    except OSError as error:  # users can create files in it, and not list it
+        why = error.strerror or error
+        log.warning("cannot look for temporary directories of killed processes in %s: %s", place, why)
+        return
     if removed:
         log.info("removed temporary directories of killed processes in %s: %s", place, ", ".join(sorted(removed)))
 
@@ -74,11 +77,35 @@ def _remove(entry: os.DirEntry[str]) -> bool:
             if not stat.S_ISREG(os.fstat(lock).st_mode):
                 return False
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(entry.path)
+            _remove_all(Path(entry.path))
         finally:
             os.close(lock)
-    except OSError:  # it is in use, being created or removed, or has no lock
+    except OSError:  # it is in use, being created or removed, has no lock, or (D)
         return False
     finally:
         os.close(directory)
     return True
+
+
+def _clear(path: Path) -> None:
+    """Remove all but the file of the lock, as far as possible."""
+    for entry in os.scandir(path):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry, ignore_errors=True)
+        elif not entry.name.startswith(_LOCK):
+            with contextlib.suppress(OSError):
+                os.unlink(entry)
+
+
+def _remove_all(path: Path) -> None:
+    """Remove a directory (D). Raises OSError if there is none, or if another process writes to it."""
+    _clear(path)
+    locks = [entry for entry in os.scandir(path) if entry.name.startswith(_LOCK)]
+    for lock in locks:
+        os.unlink(lock)
+    try:
+        path.rmdir()
+    except OSError:
+        for lock in locks:
+            Path(lock).touch(0o600)
+        raise

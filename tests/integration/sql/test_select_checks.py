@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flows.spark.lane_job import LaneJob
-from flows.sql.lane_query import checked, fed_rows, used_columns
+from flows.sql.lane_query import checked, evaluate, fed_rows, used_columns
 from flows.sql.record_error import message_for
 from flows.sql.refusal import QueryRefusedError
 from flows.sql.rows import RESULT
@@ -108,6 +108,26 @@ def test_every_function_of_spark_is_known(session: SparkSession) -> None:
 def with_references(query: LaneQuery) -> LaneQuery:
     assert isinstance(query.action, RowQuery)
     return replace(query, action=replace(query.action, has_references=True))
+
+
+def plans_in_the_ui(session: SparkSession, query: LaneQuery) -> list[str]:
+    """Run a query, and return the plans that Spark's UI and its REST interface have of it."""
+    rows = checked(rows_with_fillers(session, [Row(0)]), query)
+    bus, store = session._jsc.sc().listenerBus(), session._jsparkSession.sharedState().statusStore()
+    bus.waitUntilEmpty()
+    before = store.executionsCount()
+    evaluate(rows, query)
+    bus.waitUntilEmpty()
+    executions = store.executionsList()
+    found = [executions.apply(number) for number in range(executions.size())]
+    return [one.physicalPlanDescription() for one in found][before:]
+
+
+def test_the_ui_has_no_plan_of_a_query_with_values_of_config_providers(session: SparkSession) -> None:
+    query = lane_query("topic <> 'open-sesame'", value="sha2(concat(value, 'open-sesame'), 256)")
+    (plan,) = plans_in_the_ui(session, query)
+    assert "open-sesame" in plan
+    assert plans_in_the_ui(session, with_references(query)) == []
 
 
 def test_a_refused_query_ends_its_lane_for_good(session: SparkSession) -> None:

@@ -8,6 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from mm2.core.masking import HIDDEN, MOST_RENEWED, Mask, Renewed
+from mm2.core.printable import one_line
 
 
 @pytest.mark.parametrize("secret", ["sesame", 'quo"ted \\ ü', "first\nsecond", "a&b c%d"])
@@ -23,6 +24,24 @@ def test_every_spelling_of_a_secret_is_masked(secret: str) -> None:
     )
     for spelling in spellings:
         assert mask(f"before {spelling} after").replace("'", "").replace('"', "") == f"before {HIDDEN} after"
+
+
+@pytest.mark.parametrize(
+    "secret", ["sesame\\open", 'ses"ame', "it's sesame", "sesa\tme", "ses\u200eame", "open\n sesame"]
+)
+def test_a_secret_in_a_text_that_is_quoted_once_more_is_masked(secret: str) -> None:
+    mask = Mask()
+    mask.hide(secret)
+    quoted = (
+        repr({"password": f'"{secret}"'}),
+        json.dumps(repr(["first", secret])),
+        repr(json.dumps({"password": secret})),
+        json.dumps(json.dumps(secret, ensure_ascii=False)),
+        one_line(f"wrong password {secret}"),
+        " ".join(f"wrong password {secret}".split()),
+    )
+    for text in quoted:
+        assert HIDDEN in mask(text), text
 
 
 def test_bytes_are_masked_in_every_encoding() -> None:

@@ -4,7 +4,10 @@ import sys
 
 import pytest
 
+from mm2.core.masking import hide
 from mm2.core.plugins import LONGEST_TEXT, Plugin, PluginError, TopicFilter, described
+
+SECRET = "open-sesame-of-the-plugin"
 
 
 class Moody(TopicFilter):
@@ -20,6 +23,10 @@ class Moody(TopicFilter):
                 return 1  # type: ignore[return-value]
             case "talks":
                 return "x" * 1_000  # type: ignore[return-value]
+            case "quotes":
+                raise ValueError(f"{'x' * (LONGEST_TEXT - 30)} {SECRET}")
+            case "returns a secret":
+                return SECRET  # type: ignore[return-value]
         return topic == "yes"
 
 
@@ -59,3 +66,9 @@ def test_own_errors_have_no_line_of_the_user_class() -> None:
     assert described(ValueError("plain")) == "ValueError: plain"
     with pytest.raises(PluginError, match=r"raised AttributeError: .* 'missing'$"):
         Plugin("x", object()).ask("missing")
+
+
+@pytest.mark.parametrize("topic", ["quotes", "returns a secret"])
+def test_secrets_are_masked_before_an_error_is_shortened(topic: str) -> None:
+    hide(SECRET)
+    assert "sesame" not in asked(topic)

@@ -78,6 +78,23 @@ def test_secrets_are_masked_in_every_part_of_a_line(log_format: str) -> None:
     assert "password [hidden], abc" in text  # too short: three letters occur in many words
 
 
+QUOTED = "open\\sesame"
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_a_secret_that_a_message_quotes_is_masked(log_format: str) -> None:
+    stream = io.StringIO()
+    hide(QUOTED)
+    set_up(log_format=log_format, stream=stream)
+    logger = logging.getLogger("mm2.kafka")
+    logger.warning("rejected %r, %s", {"password": QUOTED}, json.dumps(repr(QUOTED)))
+    try:
+        json.loads("{}")[repr(QUOTED)]  # KeyError quotes it once more
+    except KeyError:
+        logger.exception("rejected")
+    assert "sesame" not in stream.getvalue()
+
+
 HOSTILE = "\x1b[2J\x9b31m\u202egroup\r\n2026-01-31T12:00:00.123Z INFO    mm2.node: forged"
 
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import pytest
+
 from mm2.config.grammar.problems import LONGEST_VALUE, ProblemLog
-from mm2.config.grammar.properties import Entry
-from mm2.config.grammar.secrets import HIDDEN, is_secret
+from mm2.config.grammar.properties import Entry, parse
+from mm2.config.grammar.secrets import HIDDEN, is_secret, parts
 from mm2.config.grammar.values import Value
 
 
@@ -55,6 +57,9 @@ def test_secrets_are_never_shown() -> None:
         *("sasl.oauthbearer.client.credentials.client.secret", "some.token", "config.providers.v.param.token"),
         *("sasl.oauthbearer.assertion.private.key.passphrase", "spark.hadoop.fs.azure.account.key.store", "my.pwd"),
         *("my.api.key", "my.api_key", "accountKey"),
+        *("A.sasl.pasword", "sasl.passowrd", "my.secert", "ssl.keystore.pass", "A.ssl.keystore.pin", "x.passcode"),
+        *("spark.hadoop.fs.s3a.encryption.key", "spark.hadoop.fs.azure.sas.c.a", "my.private_key"),
+        *("spark.executorEnv.PGPASS", "spark.kubernetes.driverEnv.AWS_KEY"),
     ):
         assert is_secret(key, "x"), key
     for key in (
@@ -62,9 +67,15 @@ def test_secrets_are_never_shown() -> None:
         "sasl.oauthbearer.token.endpoint.url",
         "A.bootstrap.servers",
         "key.converter",
+        "sasl.oauthbearer.assertion.private.key.file",
+        "spark.io.encryption.keySizeBits",
+        "spark.memory.bypass",
+        "my.spinning",
     ):
         assert not is_secret(key, "x"), key
     for value in ('username="u" password="p";', "-----BEGIN PRIVATE KEY-----", "com.example.MyLoginModule required;"):
+        assert is_secret("misspelt", value), value
+    for value in ("https://h/t?code=sesame", "https://h/c?sv=1&sig=sesame", "set Authorization: Bearer sesame"):
         assert is_secret("misspelt", value), value
     assert entry("x", "resolved", raw='a.PlainLoginModule required username="${env:X}"').shown == HIDDEN
     assert repr(entry("my.password", "sesame")) == "Entry(f:7 my.password = [hidden])"
@@ -72,3 +83,28 @@ def test_secrets_are_never_shown() -> None:
     assert repr(Value("made")) == "Value('made')"
     assert Value("sesame").shown("ssl.key.password") == HIDDEN
     assert Value.of(entry("a", "b")).shown("a") == "b"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ('a.PlainLoginModule required username="user" password="open sesame";', ["open sesame"]),
+        ("a.PlainLoginModule required username='user' password='open sesame';", ["open sesame"]),
+        ("-Djavax.net.ssl.trustStorePassword=sesame -Dname=value", ["sesame"]),
+        ("https://user:se/s@me@host/path", ["se/s@me"]),
+        ("https://host/path?client_secret=sesame&name=value", ["sesame"]),
+        ("https://host/path?name=value&sig=sesame", ["sesame"]),
+        ("sesame", []),
+    ],
+)
+def test_secrets_within_a_value(value: str, expected: list[str]) -> None:
+    assert list(parts(value)) == expected
+
+
+@pytest.mark.parametrize("separator", ["=", " = ", ":", ": ", " ", "\t", " \\\n  "])
+def test_a_secret_with_an_invalid_escape_is_not_printed(separator: str) -> None:
+    problems = ProblemLog("f")
+    assert parse(f"A.ssl.key.password{separator}sesame\\u12\n".encode(), problems) == {}
+    (problem,) = problems.in_order()
+    assert (problem.key, problem.value) == ("A.ssl.key.password", HIDDEN)
+    assert "sesame" not in str(problem)

@@ -22,6 +22,12 @@ from mm2.config.regex.java_regex import compile_java
         ("a)", "unmatched )"),
         ("[b-a]", "range b-a is in reverse order"),
         ("\\", "ends with a single backslash"),
+        (r"(\1b|)*", "a reference to group 1 within it"),
+        (r"(a)((?:b\2|c))+", "a reference to group 2 within it"),
+        (r"(?<n>a|\k<n>b)*", "a reference to group n within it"),
+        (r"(?<!\d*+)1", "a lazy or possessive repetition within a look-behind"),
+        (r".(?<=(?:a+?|b))", "a lazy or possessive repetition within a look-behind"),
+        (r"(a)(?<=\1)b", "a reference to a group within a look-behind"),
     ],
 )
 def test_rejected_patterns_have_a_reason(pattern: str, expected: str) -> None:
@@ -59,6 +65,27 @@ def test_back_reference_takes_as_many_digits_as_there_are_groups() -> None:
     ten = "(a)(b)(c)(d)(e)(f)(g)(h)(i)(j)"
     assert compile_java(ten + r"\10").matches("abcdefghijj")
     assert compile_java(ten + r"\11").matches("abcdefghija1")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("(a|ab){2}+", {"aa"}),
+        ("(?:a|ab){2,}+b*", {"aa", "aab"}),
+        ("((?:a|ab)b?){2}+", {"aa", "aab", "aba", "abab"}),
+        ("(?:a|ab)?+b", {"ab", "b"}),
+        ("((a)b??){1}+(b)?", {"a", "ab"}),
+    ],
+)
+def test_rounds_of_a_possessive_repetition_keep_what_they_matched(pattern: str, names: set[str]) -> None:
+    """The names that Java 17 selects."""
+    compiled = compile_java(pattern)
+    assert {name for name in ("", "a", "aa", "aab", "ab", "aba", "abab", "b", "bb") if compiled.matches(name)} == names
+
+
+def test_a_reference_after_its_group_is_no_reference_within_it() -> None:
+    assert compile_java(r"(a(b))\1\2").matches("ababb")
+    assert compile_java(r"(?<n>a)(?<=x|a)\k<n>").matches("aa")
 
 
 def test_empty_pattern_list_matches_nothing() -> None:

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 
+from mm2.core.masking import hide
 from mm2.core.oauth.tokens import encode
 from mm2.core.plugins import OAuthBearerToken
 from mm2.core.settings.oauth import (
@@ -31,7 +32,7 @@ from mm2.core.settings.tls import TlsSettings
 from mm2.kafka.sasl.login import LoginFailed
 from mm2.kafka.sasl.oauthbearer import source_of
 from mm2.kafka.sasl.token_endpoint import EndpointTokens, request_of
-from tests.lab.identity_provider import pem_of
+from tests.lab.identity_provider import IdentityProvider, pem_of
 
 JWT = f"{encode({})}.{encode({'sub': 'mm2', 'exp': 4_000_000_000})}.c2ln"
 RSA = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
@@ -178,3 +179,30 @@ def test_a_trust_store_without_certificates() -> None:
     with pytest.raises(LoginFailed, match=r"ssl\.truststore: contains no certificate") as raised:
         EndpointTokens(settings, "sub").token()
     assert raised.value.key == "sasl.jaas.config"
+
+
+class QuotingProvider(IdentityProvider):
+    """Quotes the client's secret in its error, beyond the characters that a message shows."""
+
+    def answer(self, headers: Mapping[str, str], body: str) -> tuple[int, dict[str, object]]:  # headers, body: unused
+        return 401, {"error": "invalid_client", "error_description": f"{'x' * 270} {SECRET}"}
+
+
+SECRET = "open-sesame-of-the-client"
+
+
+def test_an_error_of_an_endpoint_contains_no_secret() -> None:
+    """Statuses show it to everybody who can connect to a node."""
+    hide(SECRET)
+    grant = SecretGrant(client_id="a", client_secret=SECRET)
+    with QuotingProvider() as provider, pytest.raises(LoginFailed, match=r"401 invalid_client: x+ ") as raised:
+        EndpointTokens(TokenEndpoint(url=provider.token_url, grant=grant), "sub").token()
+    assert "sesame" not in str(raised.value)
+
+
+def test_the_query_of_an_endpoint_is_not_shown() -> None:
+    grant = SecretGrant(client_id="a", client_secret="b")
+    settings = TokenEndpoint(url="http://127.0.0.1:1/token?code=open-sesame", grant=grant)
+    with pytest.raises(LoginFailed, match=r"^token endpoint http://127\.0\.0\.1:1/token: ") as raised:
+        EndpointTokens(settings, "sub").token()
+    assert "sesame" not in str(raised.value)

@@ -12,6 +12,7 @@ import pytest
 
 from mm2.core.lanes.engine_orders import EXIT_JVM_LOST, EngineRole
 from mm2.core.lanes.lease import LeaseEndpoint
+from mm2.core.masking import hide
 from mm2.core.settings.spark_master import read_master
 from mm2.node.engine.engine_process import (
     EngineProcess,
@@ -22,6 +23,8 @@ from mm2.node.engine.engine_process import (
     next_line,
 )
 from tests.lab.waiting import until
+
+SECRET = "open-sesame-of-spark"
 
 
 async def test_a_master_that_accepts_connections_is_no_error() -> None:
@@ -145,9 +148,12 @@ async def test_a_restart_of_the_engine_applies_new_settings(monkeypatch: pytest.
 async def test_messages_name_the_engine(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The process is a stand-in that shows its arguments, and whose JVM has ended."""
+    """The process is a stand-in that shows its arguments and a secret, and whose JVM has ended."""
+    hide(SECRET)
     python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nread -r line; echo "ERROR mm2.engine Java ended: $*"; exit {EXIT_JVM_LOST}\n')
+    python.write_text(
+        f'#!/bin/sh\nread -r line; echo "ERROR mm2.engine Java ended: $* {SECRET}"; exit {EXIT_JVM_LOST}\n'
+    )
     python.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(python))
     deaths: list[str | None] = []
@@ -165,10 +171,10 @@ async def test_messages_name_the_engine(
     running = asyncio.create_task(engine.run())
     try:
         await until(lambda: deaths, 60.0, "it has exited")
-        assert deaths[0] == "Java ended: -m flows.engine queries"
-        error = "ERROR mm2.engine Java ended: -m flows.engine queries"
+        assert deaths[0] == "Java ended: -m flows.engine queries [hidden]"
+        error = "ERROR mm2.engine Java ended: -m flows.engine queries [hidden]"
         assert engine.last_error == f"the Spark engine for queries exited with code 3: {error}"
-        assert f"queries: {error}" in caplog.messages
+        assert f"queries: {error.replace('[hidden]', SECRET)}" in caplog.messages, "the log masks it itself"
         assert f"{engine.last_error}; retrying in 1 s" in caplog.messages
     finally:
         running.cancel()

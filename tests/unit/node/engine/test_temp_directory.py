@@ -115,6 +115,44 @@ def test_what_a_symbolic_link_in_it_points_to_is_kept(place: Path, tmp_path_fact
     assert (elsewhere / "kept").exists()
 
 
+def test_what_a_jvm_writes_while_a_directory_is_removed_is_removed_later(
+    place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory = TempDirectory("node")
+    rmdir = Path.rmdir
+
+    def written_meanwhile(path: Path) -> None:
+        (path / "spark-1").mkdir()
+        rmdir(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rmdir", written_meanwhile)
+        patched.setattr("os.rmdir", _refuse)  # as rmtree removes a directory to which something was written
+        directory.remove()
+    assert [entry.name for entry in place.iterdir()] == [directory.path.name]
+    with caplog.at_level(logging.INFO):
+        remove_abandoned("node")
+    assert list(place.iterdir()) == []
+    assert caplog.messages == [f"removed temporary directories of killed processes in {place}: {directory.path.name}"]
+
+
+def _refuse(*_: object, **__: object) -> None:
+    raise OSError("directory not empty")
+
+
+@pytest.mark.needs("root")
+def test_a_place_that_cannot_be_listed(place: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As mode 1733, in which users can create files and not see those of others."""
+    place.chmod(0o1733)
+    os.seteuid(65534)
+    try:
+        remove_abandoned("node")
+    finally:
+        os.seteuid(0)
+    rule = f"cannot look for temporary directories of killed processes in {place}"
+    assert caplog.messages == [f"{rule}: Permission denied"]
+
+
 def test_without_locks_the_directory_is_never_abandoned(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def flock(*_: int) -> None:
         raise OSError("no locks available")
