@@ -165,7 +165,8 @@ class Store:
         except StoreError as error:
             self.refuse_content(
                 f"cannot be read as a {format_of_file} store: {error}",
-                "compare with the output of keytool -list -keystore FILE, and replace the file",
+                "replace the file, or convert it with Java 17 or newer: keytool -importkeystore -srckeystore FILE"
+                f" -destkeystore NEW -deststoretype {PKCS12}",
             )
         return None
 

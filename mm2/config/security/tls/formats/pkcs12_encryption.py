@@ -10,7 +10,6 @@ from cryptography.hazmat.primitives.ciphers import BlockCipherAlgorithm, Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC
 
-from mm2.config.security.tls.formats import rc2
 from mm2.config.security.tls.formats.der import INTEGER, SEQUENCE, DerError, Element, parse
 from mm2.config.security.tls.formats.pkcs12_kdf import (
     FOR_KEY,
@@ -95,10 +94,18 @@ def _with_sha1(kind: bytes, parameters: Element, password: bytes, data: bytes) -
 
     vector = derived(FOR_VECTOR, 8)
     if kind in _RC2:
-        return rc2.decrypt_cbc(derived(FOR_KEY, _RC2[kind]), vector, data)
+        return _decrypted_rc2(derived(FOR_KEY, _RC2[kind]), vector, data)
     if kind == _TRIPLE_DES:
         return _decrypted(TripleDES(derived(FOR_KEY, _TRIPLE_DES_KEY)), vector, data)
     raise DerError
+
+
+def _decrypted_rc2(key: bytes, vector: bytes, data: bytes) -> bytes:
+    """As `_decrypted` with RC2, whose keys of 40 bits `cryptography` does not have."""
+    from Crypto.Cipher import ARC2  # noqa: PLC0415 a store that Java wrote before 2021 is rare
+
+    cipher = ARC2.new(key, ARC2.MODE_CBC, vector, effective_keylen=8 * len(key))  # noqa: S304 only to read old stores
+    return cipher.decrypt(data)
 
 
 def _pbes2(parameters: Element, password: str, data: bytes) -> bytes:

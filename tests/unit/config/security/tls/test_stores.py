@@ -226,7 +226,8 @@ def test_several_private_keys(tmp_path: Path) -> None:
         (
             TRUST.format(STORES / "secret.jceks", "JCEKS"),
             'cannot be read as a JCEKS store: it contains a secret key ("secret"), which only Java can read',
-            "compare with the output of keytool -list -keystore FILE, and replace the file",
+            "replace the file, or convert it with Java 17 or newer: keytool -importkeystore -srckeystore FILE"
+            " -destkeystore NEW -deststoretype PKCS12",
         ),
     ],
 )
