@@ -90,6 +90,7 @@ def test_a_null_value_deletes_a_loss() -> None:
         (b"x", b'{"topic":"t","partition":0,"first":5,"last":1,"reason":"r","kind":"retention"}'),
         (b"x", b'{"topic":"t","partition":0,"first":5,"last":9,"reason":"r","kind":7}'),
         (b"x", b'{"topic":"t","partition":0,"first":5,"last":9,"reason":"r"}'),
+        (b"x", b'{"topic":"t","partition":0,"first":5,"last":9,"reason":"r","kind":"retention","topicId":7}'),
         (b"x", b'{"topic":"t","partition":0,"first":5,"last":9,"reason":"r","kind":"retention","count":"7"}'),
         (b"x", b'{"topic":"t","partition":0,"first":5,"last":9,"reason":"r","kind":"retention","lost":true}'),
         (b"x", b'{"topic":"t","partition":0,"first":5,"last":9,"reason":"r","kind":"retention","lost":-1}'),
