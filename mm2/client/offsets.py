@@ -44,6 +44,8 @@ class CheckpointFold:
             self._last.pop(record.key, None)
             return
         try:
+            if record.problem is not None:
+                raise FormatError(record.problem)  # noqa: TRY301
             checkpoint = Checkpoint.decode(record.key, record.value)
         except FormatError as error:
             self._skipped += 1

@@ -10,17 +10,27 @@ from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
+from uuid import UUID
+
+from pydantic import TypeAdapter
 
 from flows.batch.blob import batches
 from flows.batch.choice import BatchRules
+from flows.batch.decoded import MAX_RECORD, RecordTooLargeError
 from flows.batch.header import BatchTooLargeError, CorruptBatchError
 from flows.batch.old_formats import convert
 from flows.batch.pack import cut, pack, repack, split
 from flows.batch.record_reader import read_record
 from flows.batch.steps import finish
 from flows.batch.target_batch import ProducerId, SourceBatch
+from flows.partition.frames_in_query import FrameInQuery
+from flows.routing.partition_router import records
 from flows.source.completed_fetch import read_completed_fetch
+from flows.sql.frames import Frame
+from flows.sql.query_stage import record_at, single_batch
+from flows.sql.rows import RowBuilder
 from mm2.config.security.jaas import JaasError
 from mm2.config.security.jaas import parse as parse_jaas
 from mm2.config.security.kerberos.login import principals
@@ -33,13 +43,14 @@ from mm2.core.assignment.source_task_releases import SourceTaskRelease, decode_r
 from mm2.core.coordination.skips import NO_SKIPS, decode_skips, encode_skips
 from mm2.core.kerberos.ticket_cache import read_ticket_cache
 from mm2.core.lanes.losses import Loss, decode_loss, encode_loss, encode_loss_key
+from mm2.core.lanes.partition_steps import PartitionStory
 from mm2.core.naming.names import TopicPartition
 from mm2.core.oauth.messages import broker_error
 from mm2.core.oauth.tokens import TokenInvalid, encode, read_jwt, token_of_response
 from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
 from mm2.core.offsets.exact_offset_records import Segment, TopicIds, decode_segment
 from mm2.core.offsets.packed_ranges import PackedRanges, read_packed
-from mm2.core.settings.client import SecurityProtocol
+from mm2.core.settings.client import IsolationLevel, SecurityProtocol
 from mm2.core.wire.broker_registrations import decode_broker_address
 from mm2.core.wire.consumer_protocol import (
     decode_assignment,
@@ -54,8 +65,14 @@ from mm2.election.zookeeper.zookeeper_election import decode_member_znode, decod
 from mm2.kafka.decompression import Codec, DecompressionError, OutputTooLargeError, decompress
 from mm2.kafka.errors import BrokerError
 from mm2.kafka.logs.stored_records import decode as decode_stored
-from mm2.kafka.protocol.fetch_request import FetchedPartition
+from mm2.kafka.protocol.fetch_request import BY_ID, CHECKS_EPOCHS, FetchedPartition, FetchRequest
+from mm2.kafka.protocol.raw_request import RawRequest
+from mm2.kafka.protocol.schema import encoder
+from mm2.rest.merge.cluster_view import UnreadableShareError
 from mm2.rest.merge.group_merge import GroupsUnreadableError, read_groups
+from mm2.rest.public.flows import SHARE as FLOW_SHARE
+from mm2.rest.public.partitions import STORY
+from tests.contract.samples import flow, member, node, topic
 from tests.fuzz.mutations import NUMBERS
 from tests.lab.batches import ABORT, HEADER, LOG_APPEND_TIME, TRANSACTIONAL, Batch, Record, marker, sealed
 from tests.lab.old_formats import GZIP, LZ4, SNAPPY, message, wrapper
@@ -83,6 +100,7 @@ class Target:
 # -- batches
 
 _CORRUPT = (CorruptBatchError, BatchTooLargeError)
+_UNROUTED = (*_CORRUPT, RecordTooLargeError)
 _RECORDS = [
     Record(3, 1_700_000_000_000, b"key", b"value", (("name", b"1"), ("other", None))),
     Record(4, 1_700_000_000_070, None, b"x" * 300),
@@ -121,8 +139,29 @@ def _seal(rng: random.Random, data: bytes) -> bytes:
     return sealed(bytearray(data), fields)
 
 
+_TOPIC_ID = UUID(int=7)
+
+
 def _fetched(data: bytes) -> FetchedPartition:
     return FetchedPartition("t", 0, 0, 100, 100, 0, ((7, 3), (-1, 0)), -1, data)
+
+
+def _fetch_request(version: int) -> RawRequest:
+    names = {_TOPIC_ID: "t"} if version >= BY_ID else None
+    isolation = IsolationLevel.READ_COMMITTED
+    request = FetchRequest(partitions={}, names=names, max_wait_ms=1, min_bytes=1, max_bytes=1, isolation=isolation)
+    return request.prepare({FetchRequest.API_KEY: (version, version)})
+
+
+def _fetch_response(version: int) -> bytes:
+    is_flexible = version >= CHECKS_EPOCHS
+    partitions = [
+        (number, 0, 100, 100, 0, [(7, 3)], -1, records, None) for number, records in enumerate((*_BATCHES[:2], b""))
+    ]
+    encoded = bytearray(b"\0\0\0\7\0" if is_flexible else b"\0\0\0\7")
+    encode = encoder(FetchRequest._response, version, flexible=is_flexible)
+    encode(encoded, (0, 0, 7, [("t", _TOPIC_ID, partitions)]))
+    return bytes(encoded)
 
 
 def _pack(data: bytes) -> None:
@@ -155,6 +194,43 @@ def _convert(data: bytes) -> None:
     for header, raw in batches(data, check_crcs=False):
         if header.magic < 2:
             convert(header, raw, limit=1 << 20, check_crcs=False, now_ms=5)
+
+
+_LIMITS = (MAX_RECORD, 300)
+"""Of one record, in bytes. With the second one, batches are cut between records, as are large ones with the first."""
+
+
+def _rows(data: bytes) -> None:
+    """Make rows for a query, which have no other errors than those in the rows."""
+    for max_record in _LIMITS:
+        rows = RowBuilder()
+        for made in (*rows.add(Frame(1, 4, "t", 0, data, max_record), arrived_ms=5), *rows.take()):
+            made.validate(full=True)
+
+
+def _frame(data: bytes) -> FrameInQuery:
+    fetched = [
+        SourceBatch(header, raw, header.next_offset, header.size, 0.0)
+        for header, raw in batches(data, check_crcs=False)
+    ]
+    return FrameInQuery(1, 4, fetched)
+
+
+def _route(data: bytes) -> None:
+    frame = _frame(data)
+    for max_record in _LIMITS:
+        with suppress(*_UNROUTED):
+            for _ in records(_PARTITION, frame, frame.start, max_record):
+                pass
+
+
+def _select_one(data: bytes) -> None:
+    """Make a batch of each record alone, as if a query had failed for it, and read it again."""
+    frame = _frame(data)
+    for one in islice(records(_PARTITION, frame, frame.start, MAX_RECORD), 20):
+        alone = single_batch(*record_at(frame, one.offset, MAX_RECORD))
+        (again,) = records(_PARTITION, _frame(alone), one.offset, MAX_RECORD)
+        assert again.offset == one.offset
 
 
 # -- internal topics
@@ -206,6 +282,7 @@ _CHECKPOINT = Checkpoint(group="g", topic_partition=_PARTITION, upstream_offset=
 _LOSS = Loss(topic="t", partition=0, first=3, until=9, reason="r", kind="skipped", time=5, count=2, lost=4, stops="s")
 _RELEASE = SourceTaskRelease(source_task=0, producer_id=7, epoch=1)
 _GROUPS = b'{"reasons":["r"],"groups":[{"group":"g"},{"group":"h"}]}'
+_OTHER = member("node-2", "http://two:8083")
 _HEARTBEAT = Heartbeat(source="A", target="B", timestamp_ms=5)
 _JSON = (
     json.dumps(VALID).encode(),
@@ -256,6 +333,13 @@ TARGETS: dict[str, Target] = {
     "packing": Target(decode=_pack, seeds=(*_BATCHES, *_CONTIGUOUS), errors=_CORRUPT, prepare=_seal),
     "packing old formats": Target(decode=_pack, seeds=(*_OLD, *_WRAPPED), errors=_CORRUPT),
     "old formats": Target(decode=_convert, seeds=(*_OLD, *_WRAPPED), errors=_CORRUPT),
+    "rows of a query": Target(decode=_rows, seeds=(*_BATCHES, *_CONTIGUOUS), prepare=_seal),
+    "rows of a query in old formats": Target(decode=_rows, seeds=(*_OLD, *_WRAPPED)),
+    "routed records": Target(decode=_route, seeds=(*_BATCHES, *_CONTIGUOUS), errors=_CORRUPT, prepare=_seal),
+    "routed records in old formats": Target(decode=_route, seeds=(*_OLD, *_WRAPPED), errors=_CORRUPT),
+    "failed records of a query": Target(
+        decode=_select_one, seeds=(*_BATCHES, *_CONTIGUOUS), errors=_UNROUTED, prepare=_seal
+    ),
     "record": Target(
         decode=lambda data: read_record(data, 2**63 - 1, 3), seeds=(_BATCHES[0][61:],), errors=(CorruptBatchError,)
     ),
@@ -266,6 +350,14 @@ TARGETS: dict[str, Target] = {
             errors=(DecompressionError, OutputTooLargeError),
         )
         for codec in Codec
+    },
+    **{
+        f"fetch response v{version}": Target(
+            decode=_fetch_request(version).decode,
+            seeds=(_fetch_response(version),),
+            errors=(Exception,),  # whichever it is closes the connection: what counts is time and memory
+        )
+        for version in (4, 11, 12, 13)
     },
     "stored records": Target(
         decode=lambda data: decode_stored(data, _PARTITION, 3, aborted=((7, 3),), committed_only=True),
@@ -309,6 +401,16 @@ TARGETS: dict[str, Target] = {
     **{f"JSON: {name}": _json_target(decode) for name, decode in DECODERS.items()},
     "groups of another node": Target(
         decode=lambda data: read_groups(data, due=True), seeds=(_GROUPS,), errors=(GroupsUnreadableError,)
+    ),
+    "flow of another node": Target(
+        decode=lambda data: FLOW_SHARE.read(data, _OTHER),
+        seeds=(FLOW_SHARE.dump(node(node_id=_OTHER.node), flow(topic())),),
+        errors=(UnreadableShareError,),
+    ),
+    "partition of another node": Target(
+        decode=lambda data: STORY.read(data, _OTHER),
+        seeds=(TypeAdapter(PartitionStory).dump_json(PartitionStory()),),
+        errors=(UnreadableShareError,),
     ),
     "member metadata": Target(decode=decode_member, seeds=_JSON),
     "group answer": Target(decode=decode_answer, seeds=(encode_answer(_ANSWER),)),

@@ -59,6 +59,28 @@ def test_both_directions_without_cycles(shared: SharedNode) -> None:
     assert there.wait_copied(topic).records == 50
 
 
+def test_a_copy_that_comes_back_is_a_reason_of_the_flow(shared: SharedNode) -> None:
+    """Another installation, which calls the target otherwise, has copied it to the source (KAFKA-9914)."""
+    flow = shared.plain
+    topic = flow.create("circled")
+    wait_until(lambda: exists(flow.target, flow.remote(topic)), SEEN, f"{topic} is replicated")
+    returned = flow.source.create_topic(f"{flow.source_alias}-other.{flow.remote(topic)}")
+    said = f"{returned} is a copy of {flow.remote(topic)}"
+
+    def reasons() -> list[str]:
+        return [reason for reason in flow.node.flow(flow.name)["reasons"] if said in reason]
+
+    wait_until(reasons, SEEN, "/flows says what is left out")
+    (reason,) = reasons()
+    assert f"{flow.name}.mm2.copy.returned.topics = true" in reason
+    assert reason in flow.node.process.output()
+    assert not exists(flow.target, flow.remote(returned))
+    assert not flow.status(returned)
+    for future in flow.source.admin.delete_topics([returned]).values():
+        future.result(30)
+    wait_until(lambda: not reasons(), SEEN, "the reason is gone with the topic")
+
+
 def test_new_partitions_are_discovered_and_copied(shared: SharedNode) -> None:
     flow = shared.plain
     topic = flow.create("growing", 1)

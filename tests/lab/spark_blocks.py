@@ -1,7 +1,7 @@
-"""Reads blocks from a Spark driver as any program of the machine can: ``python -m tests.lab.spark_blocks PORT…``.
+"""Reads blocks from a Spark driver as any program of the machine can: ``python -m tests.lab.spark_blocks FIRST PORT…``.
 
-Run by root, it becomes the user nobody first. Prints one line of hexadecimal digits for each block of a broadcast that
-a port has given out. A task of a lane is such a block.
+Run by root, it becomes the user nobody first. Prints one line of hexadecimal digits for each block of the broadcasts
+from number FIRST on that a port has given out. A task of a lane is such a block.
 
 The protocol is that of Spark's block manager (network-common's MessageEncoder, network-shuffle's OpenBlocks):
 
@@ -14,17 +14,24 @@ text      = length (4), UTF-8
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import encodings.idna  # noqa: F401 - a connection needs it, and nobody may not be able to read its directory
 import os
 import socket
 import struct
 import sys
+from asyncio.subprocess import PIPE
 from collections.abc import Iterator
+
+import psutil
+
+from tests.lab.commands import ROOT
 
 BLOCKS = 16  # broadcasts have numbers from 0; a lane that starts has one of the first
 LONGEST = 16 * 1024 * 1024  # bytes of a frame: a task of a lane has some kilobytes
 WITHIN = 5.0  # seconds for an answer of a process on this machine
+READS = 60.0  # seconds: the reader asks some ports for some blocks
 NOBODY = 65534
 
 _FETCH, _FETCHED, _REQUEST, _RESPONSE = 0, 1, 3, 4
@@ -76,12 +83,25 @@ def block(port: int, name: str) -> bytes | None:
     return answer[12:] if kind == _FETCHED else None
 
 
-def blocks(ports: list[int]) -> Iterator[bytes]:
-    """Yield the blocks of broadcasts that any of the ports gives out."""
+def blocks(ports: list[int], first: int) -> Iterator[bytes]:
+    """Yield the blocks of broadcasts from number ``first`` on that any of the ports gives out."""
     for port in ports:
         with contextlib.suppress(TimeoutError):
-            found = (block(port, f"broadcast_{number}_piece0") for number in range(BLOCKS))
+            found = (block(port, f"broadcast_{number}_piece0") for number in range(first, first + BLOCKS))
             yield from (one for one in found if one is not None)
+
+
+async def read_as_nobody(jvm_pid: int, *, first: int = 0) -> list[bytes]:
+    """Return the blocks that another user reads from the ports of Spark's JVM."""
+    connections = psutil.Process(jvm_pid).net_connections("tcp")
+    ports = [str(one.laddr.port) for one in connections if one.status == psutil.CONN_LISTEN]
+    assert len(ports) >= 2, "at least the driver and its block manager listen"
+    command = (sys.executable, "-m", "tests.lab.spark_blocks", str(first), *ports)
+    reader = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=PIPE)
+    async with asyncio.timeout(READS):
+        found, _ = await reader.communicate()
+    assert reader.returncode == 0
+    return [bytes.fromhex(line) for line in found.decode().split()]
 
 
 def main() -> None:
@@ -89,7 +109,8 @@ def main() -> None:
         os.setgroups([])
         os.setgid(NOBODY)
         os.setuid(NOBODY)
-    for found in blocks(list(map(int, sys.argv[1:]))):
+    first, *ports = map(int, sys.argv[1:])
+    for found in blocks(ports, first):
         print(found.hex())
 
 

@@ -21,10 +21,13 @@ from mm2.core.assignment.source_task_reports import decode_report
 from mm2.core.assignment.task_placement import TaskAssignments
 from mm2.core.coordination.command_records import decode_command
 from mm2.core.coordination.config_fingerprint import decode_fingerprint
+from mm2.core.coordination.latest_starts import decode_selection
 from mm2.core.coordination.pauses import decode_pauses
 from mm2.core.coordination.query_history_records import QueryHistories
 from mm2.core.coordination.query_uses import ReportedQueryUses
 from mm2.core.coordination.session_keys import decode_session_key
+from mm2.core.coordination.skips import decode_skips
+from mm2.core.coordination.task_fencing import COMMIT_KEY, FENCING_KEY, NO_FENCING
 from mm2.core.offsets.connect_offsets import decode_key, decode_offset
 from mm2.core.offsets.exact_offset_records import decode_segment
 from mm2.core.wire.formats import Checkpoint, FormatError, Heartbeat, OffsetSync
@@ -50,6 +53,8 @@ VALID: dict[str, object] = {
     "demands": {"t": [[0, 9]]},
     "flow": True,
     "topics": ["t"],
+    "exclude": ["u"],
+    "filter": "acme.Filter",
     "digest": "1-x",
     "terms": {"a": "b"},
     "key": "c2VjcmV0",
@@ -73,6 +78,9 @@ VALID: dict[str, object] = {
     # the leader's assignment
     "nodes": ["n"],
     "seen": [["n", 1]],
+    "skips": [{"topic": "t", "partition": 0, "offset": 5}],
+    "task-count": 5,
+    "unused": [[0, 3]],
     "places": [["MirrorSourceConnector-0", 0, 0, 1, 0, None, None]],
 }
 """A message that every decoder of JSON objects accepts, except for the members of an assignment."""
@@ -130,6 +138,10 @@ DECODERS: dict[str, Decoder] = {
     "command": lambda raw: decode_command(raw, TYPES),
     "fingerprint": decode_fingerprint,
     "pauses": decode_pauses,
+    "skips": decode_skips,
+    "latest starts": decode_selection,
+    "fencing": lambda raw: NO_FENCING.take(FENCING_KEY, raw),
+    "number of tasks": lambda raw: NO_FENCING.take(COMMIT_KEY, raw),
     "query": lambda raw: QueryHistories().take(b"mm2-query-" + b"ab" * 32, raw),
     "query history": lambda raw: QueryHistories().take(b"mm2-query-history-t-0", raw),
     "report about queries": lambda raw: ReportedQueryUses().take(b"mm2-query-use-0", raw),
@@ -145,7 +157,13 @@ DECODERS: dict[str, Decoder] = {
 }
 
 
-@pytest.mark.parametrize("name", ["source task", "groups", "report", "command", "fingerprint", "pauses", "session key"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("source task", "groups", "report", "command", "fingerprint", "pauses", "skips", "latest starts", "fencing"),
+        "session key",
+    ],
+)
 def test_the_valid_message_is_valid(name: str) -> None:
     assert DECODERS[name](json.dumps(VALID).encode()) is not None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +14,6 @@ from mm2.core.naming.names import TopicPartition
 from mm2.kafka.decompression import OutputTooLargeError, decompress
 from mm2.kafka.errors import BrokerError
 from mm2.kafka.protocol.error_codes import ErrorCode
-
-log = logging.getLogger("mm2.stored_records")
 
 MAX_UNCOMPRESSED = 16 * 1024 * 1024
 """Uncompressed bytes that are read from one partition at a time. Kafka Connect's producers and ours, which write these
@@ -54,7 +51,11 @@ _ABORT = 0  # type of a transaction's abort marker; commit is 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRecord:
-    """One record of a topic; timestamp in epoch ms."""
+    """One record of a topic; timestamp in epoch ms.
+
+    ``problem``: why the batch at this offset cannot be read. The record then stands for all that it may contain, and
+    has neither key nor value.
+    """
 
     partition: int
     offset: int
@@ -62,6 +63,7 @@ class StoredRecord:
     value: bytes | None
     timestamp: int
     headers: tuple[tuple[str, bytes | None], ...] = ()
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +125,8 @@ def read_batches(message_set: bytes, partition: TopicPartition, position: int) -
     next fetch. At most MAX_UNCOMPRESSED bytes are decompressed; batches beyond that are left for the next fetch.
 
     A batch with a correct checksum that cannot be read, or is larger than an honest one, is returned as one record
-    without key and value, which every caller counts as one that it cannot use: whatever is stored, reading continues
-    behind it. Raises BrokerError: CORRUPT_MESSAGE if the first batch has a wrong checksum, or no batch is there.
+    with a ``problem``, which the callers skip, count and log: whatever is stored, reading continues behind it.
+    Raises BrokerError: CORRUPT_MESSAGE if the first batch has a wrong checksum, or no batch is there.
     """
     found: list[Written | Ended] = []
     room = MAX_UNCOMPRESSED
@@ -193,8 +195,10 @@ def _unreadable(
     if end <= position:
         return []
     offset = max(position, _OFFSET.unpack_from(raw)[0])
-    log.warning("%s: skipping the batch at offset %d, which cannot be read: %s", partition, offset, error)
-    return [StoredRecord(partition=partition.partition, offset=offset, key=None, value=None, timestamp=-1)]
+    problem = f"the batch cannot be read: {str(error) or repr(error)}"
+    return [
+        StoredRecord(partition=partition.partition, offset=offset, key=None, value=None, timestamp=-1, problem=problem)
+    ]
 
 
 def _size_of_old(raw: memoryview, limit: int) -> int:

@@ -36,6 +36,7 @@ _Step = tuple[Callable[[list[Any], Any], None], Decoder]
 NO_TAGS = 0  # an empty tag section
 
 _ZERO_UUID = bytes(16)
+_LAST_SHIFT = 28  # of a number of 5 bytes
 _INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
 
 
@@ -314,7 +315,10 @@ def _array_decoder(element_type: Type, version: int, flexible: bool) -> Decoder:
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """Decode an unsigned varint (seven bits per byte, lowest first); return it and the position after it."""
+    """Decode an unsigned varint (seven bits per byte, lowest first); return it and the position after it.
+
+    Raises ValueError if it has more than five bytes, as ByteUtils.readUnsignedVarint.
+    """
     value = data[at]
     at += 1
     if value < 0x80:
@@ -328,6 +332,8 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         shift += 7
+        if shift > _LAST_SHIFT:
+            raise ValueError("a number of more than 5 bytes")
 
 
 def skip_tags(data: bytes, at: int) -> int:

@@ -110,7 +110,7 @@ class FlowSession:
             self._source = await cluster(ClientRole.REPLICATION_SOURCE_ADMIN)
             await target.metadata(())  # reports an unavailable target immediately, not after admin.timeout.ms
             topics = await WorkerTopics.ensure(settings, target)
-            self._source_offsets = topics.source_offsets
+            self.source_offsets = topics.source_offsets
             await check_copies(settings, self._source, target, topics.source_offsets)
             self.configs = ConfigStore(settings, target, on_change=self._published, on_command=self._commanded)
             await self.configs.read_to_end()
@@ -298,7 +298,7 @@ class FlowSession:
             query_uses=self.statuses.query_uses,
             fingerprint=lambda: self._identity.terms.get(self._flow),
             changed=self._review.ring,
-            source_offsets=self._source_offsets,
+            source_offsets=self.source_offsets,
             previous=previous,
         )
         leader_term.take_placement(self._retained.placement)

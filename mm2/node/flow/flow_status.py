@@ -131,7 +131,8 @@ class FlowStatusBuilder:
     def _skipped(self) -> Mapping[str, int]:
         skipped = dict(self.retained.checkpoint_metrics.skipped_by_topic)
         if self.session is not None:
-            for topic in (self.session.configs, self.session.statuses, self.session.losses):
+            session = self.session
+            for topic in (session.configs, session.statuses, session.losses, session.source_offsets):
                 if topic.skipped.count:
                     skipped[topic.topic] = topic.skipped.count
         return skipped

@@ -13,11 +13,11 @@ from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_records import Segment, TopicIds, decode_segment, segment_key
 from mm2.core.offsets.leader_epochs import EpochStarts, before
 from mm2.core.settings.client import IsolationLevel
-from mm2.core.wire.formats import FormatError
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.admin.internal_topics import ensure_internal_topic
 from mm2.kafka.errors import ClusterError
 from mm2.kafka.logs.compacted_log import CompactedLog
+from mm2.kafka.logs.stored_records import StoredRecord
 from mm2.kafka.retrying import API_TIMEOUT_MS
 from mm2.node.common.current_error import CurrentError
 from mm2.node.store.skipped_records import SkippedRecords
@@ -115,23 +115,18 @@ class NewestSegments:
                 self.error.clear()
 
     async def _read(self, patience_ms: int) -> None:
-        taken = 0
-        async for record in self._log.read_to_end(timeout_ms=patience_ms):
-            try:
-                segment = decode_segment(record.key, record.value)
-            except FormatError as error:
-                self._skipped.skip(record, error)
-                continue
-            if segment is not None and record.value is not None:
-                ids = self._ids.setdefault(segment.topic_ids, segment.topic_ids)
-                known = self._newest.get(segment.topic_partition)
-                if known is None or segment.sequence >= known.sequence:
-                    self._newest[segment.topic_partition] = NewestSegment(
-                        segment.sequence, ids, record.value, segment.end, segment.epochs
-                    )
-            taken += 1
-            if taken % STEP_RECORDS == 0:
-                await asyncio.sleep(0)
+        await self._skipped.apply(self._log.read_to_end(timeout_ms=patience_ms), self._take, step=STEP_RECORDS)
+
+    def _take(self, record: StoredRecord) -> None:
+        segment = decode_segment(record.key, record.value)
+        if segment is None or record.value is None:
+            return
+        ids = self._ids.setdefault(segment.topic_ids, segment.topic_ids)
+        known = self._newest.get(segment.topic_partition)
+        if known is None or segment.sequence >= known.sequence:
+            self._newest[segment.topic_partition] = NewestSegment(
+                segment.sequence, ids, record.value, segment.end, segment.epochs
+            )
 
     def _log_failure(self, error: ClusterError) -> None:
         text = (

@@ -17,11 +17,11 @@ from mm2.core.offsets.connect_offsets import (
     encode_offset,
 )
 from mm2.core.settings.client import IsolationLevel
-from mm2.core.wire.formats import FormatError
 from mm2.core.wire.murmur2 import partition_of
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.logs.compacted_log import CompactedLog
 from mm2.kafka.logs.control_producer import ControlProducer
+from mm2.kafka.logs.stored_records import StoredRecord
 from mm2.kafka.retrying import API_TIMEOUT_MS
 from mm2.node.store.skipped_records import SkippedRecords
 
@@ -43,21 +43,20 @@ class StoredSourceOffsets:
         self._positions: dict[TopicPartition, int | None] = {}
         self._under_other_aliases: dict[str, set[TopicPartition]] = {}
         self._beginnings: Counter[TopicPartition] = Counter()
-        self._skipped = SkippedRecords(flow, topic)
+        self.skipped = SkippedRecords(flow, topic)
         self._reading = asyncio.Lock()
 
     async def refresh(self, *, timeout_ms: int = API_TIMEOUT_MS) -> None:
         """Read the records written since the last call. Raises ClusterError, also without progress for that long."""
         async with self._reading:
             async for record in self._log.read_to_end(timeout_ms=timeout_ms):
-                try:
-                    key = decode_key(record.key)
-                    if isinstance(key, SourceKey):
-                        self._take(key, decode_offset(record.value))
-                except FormatError as error:
-                    self._skipped.skip(record, error)
+                self.skipped.take(record, self._take)
 
-    def _take(self, key: SourceKey, offset: int | None) -> None:
+    def _take(self, record: StoredRecord) -> None:
+        key = decode_key(record.key)
+        if not isinstance(key, SourceKey):
+            return
+        offset = decode_offset(record.value)
         partition = TopicPartition(key.topic, key.partition)
         if key.cluster != self._source_alias:
             others = self._under_other_aliases.setdefault(key.cluster, set())

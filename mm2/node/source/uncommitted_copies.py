@@ -105,6 +105,9 @@ class UncommittedCopies:
             position = end.position
             async for copy in copies:
                 original = await anext(originals, None)
+                for one in (original, copy):
+                    if one is not None and one.problem is not None:
+                        raise _Unknown(f"offset {one.offset}: {one.problem}")  # noqa: TRY301
                 if original is None or not _same(original, copy):
                     return end.position
                 position = original.offset + 1

@@ -72,7 +72,7 @@ class LossStore:
         self._waiting: dict[LossKey, Loss] = {}
         self._waiting_of: defaultdict[TopicPartition, dict[LossKey, Loss]] = defaultdict(dict)  # the same
         self._accepted: dict[TopicPartition, Loss] = {}
-        self._recorded = LossReader(target, self.topic)
+        self._recorded = LossReader(target, self.topic, None if self.stops else self.skipped)  # counted once
 
     @property
     def stops(self) -> bool:
@@ -188,12 +188,21 @@ class LossStore:
 class LossReader:
     """Reads every loss in a topic, for clients without authentication: at most once a second, and only what is new.
 
-    Used on one event loop, by any number of tasks. ``clock`` returns monotonic seconds.
+    Used on one event loop, by any number of tasks. ``clock`` returns monotonic seconds, ``skipped`` counts records that
+    cannot be decoded.
     """
 
-    def __init__(self, cluster: Cluster, topic: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: str,
+        skipped: SkippedRecords | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._cluster = cluster
         self._topic = topic
+        self._skipped = skipped
         self._clock = clock
         self._reading = asyncio.Lock()
         self._read_at: float | None = None
@@ -219,12 +228,12 @@ class LossReader:
     async def _catch_up(self) -> None:
         log, self._log = self._log, None  # a read that fails or is cancelled can have skipped records
         if log is not None:
-            await _read(log, self._found, timeout_ms=API_TIMEOUT_MS)
+            await _read(log, self._found, self._skipped, timeout_ms=API_TIMEOUT_MS)
             if self._current_id() == self._topic_id:
                 self._log = log
                 return
         log, self._found = CompactedLog(self._cluster, self._topic, purpose="losses"), {}
-        await _read(log, self._found, timeout_ms=API_TIMEOUT_MS)
+        await _read(log, self._found, self._skipped, timeout_ms=API_TIMEOUT_MS)
         self._log, self._topic_id = log, self._current_id()
 
     def _current_id(self) -> UUID | None:
@@ -240,17 +249,21 @@ async def read_losses(cluster: Cluster, topic: str, *, timeout_ms: int = API_TIM
     Records that cannot be decoded are ignored.
     """
     found: dict[bytes | None, Loss] = {}
-    await _read(CompactedLog(cluster, topic, purpose="losses"), found, timeout_ms=timeout_ms)
+    await _read(CompactedLog(cluster, topic, purpose="losses"), found, None, timeout_ms=timeout_ms)
     return tuple(found.values())
 
 
-async def _read(log: CompactedLog, found: dict[bytes | None, Loss], *, timeout_ms: int) -> None:
+async def _read(
+    log: CompactedLog, found: dict[bytes | None, Loss], skipped: SkippedRecords | None, *, timeout_ms: int
+) -> None:
     """Add the losses up to the topic's end to ``found``, and remove those that were deleted."""
     async for record in log.read_to_end(timeout_ms=timeout_ms):
         found.pop(record.key, None)
         try:
             loss = decode_loss(record.key, record.value)
-        except FormatError:
+        except FormatError as error:
+            if skipped is not None:
+                skipped.skip(record, error if record.problem is None else FormatError(record.problem))
             continue
         if loss is not None:
             found[record.key] = loss

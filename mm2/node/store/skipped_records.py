@@ -19,7 +19,10 @@ minute, with the total."""
 
 
 class SkippedRecords:
-    """Counts the records of one internal topic that cannot be decoded: garbage, unknown versions, null values."""
+    """Counts the records of one internal topic that cannot be decoded: garbage, unknown versions, null values.
+
+    A batch that cannot be read counts as one.
+    """
 
     def __init__(self, flow: Flow, topic: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         """``clock`` returns monotonic seconds."""
@@ -32,19 +35,25 @@ class SkippedRecords:
     async def apply(
         self, records: AsyncIterator[StoredRecord], take: Callable[[StoredRecord], object], *, step: int
     ) -> None:
-        """Call ``take`` with each record, and skip those for which it raises FormatError.
+        """Call ``take`` with each record as `take` does.
 
         Yields to the event loop after every ``step`` records.
         """
         taken = 0
         async for record in records:
-            try:
-                take(record)
-            except FormatError as error:
-                self.skip(record, error)
+            self.take(record, take)
             taken += 1
             if taken % step == 0:
                 await asyncio.sleep(0)
+
+    def take(self, record: StoredRecord, take: Callable[[StoredRecord], object]) -> None:
+        """Call ``take`` with the record. Skip it if its batch could not be read, or ``take`` raises FormatError."""
+        try:
+            if record.problem is not None:
+                raise FormatError(record.problem)  # noqa: TRY301
+            take(record)
+        except FormatError as error:
+            self.skip(record, error)
 
     def skip(self, record: StoredRecord, reason: FormatError) -> None:
         """Count a skipped record, and log it at most once per `LOG_EVERY_S`."""

@@ -12,7 +12,6 @@ from mm2.core.assignment.source_task_releases import SourceTaskRelease, decode_r
 from mm2.core.assignment.source_task_reports import SourceTaskReport, decode_report, is_report_key
 from mm2.core.coordination.query_uses import ReportedQueryUses, is_query_use_key
 from mm2.core.naming.names import Flow
-from mm2.core.wire.formats import FormatError
 from mm2.core.wire.status_records import (
     CONNECTOR_PREFIX,
     TASK_PREFIX,
@@ -119,28 +118,8 @@ class StatusStore:
         await keep_trying(attempt, self.error, text)
 
     def take(self, record: StoredRecord) -> None:
-        """Apply one record."""
-        key = record.key or b""
-        try:
-            if key.startswith(_STATUS_PREFIXES):
-                self._take_status(key, decode_status(record.value), record.offset)
-            elif key.startswith(_TOPIC_PREFIX):
-                if decode_topic_use(record.value) is None:
-                    self._uses.discard(key)
-                else:
-                    self._uses.add(key)
-            elif is_report_key(record.key) and record.value is not None:
-                report = decode_report(record.key, record.value)
-                self._reports[report.source_task] = report
-                self._on_report(report)
-            elif is_release_key(record.key) and record.value is not None:
-                release = decode_release(record.key, record.value)
-                self._releases[release.source_task] = release
-            elif is_query_use_key(record.key) and record.value is not None:
-                self.query_uses.take(record.key, record.value)
-                self._on_query_uses()
-        except FormatError as error:
-            self.skipped.skip(record, error)
+        """Apply one record, or skip it."""
+        self.skipped.take(record, self._apply)
 
     def entry(self, key: bytes) -> StatusEntry | None:
         """Return the entry of the task or connector with this key, if any."""
@@ -158,6 +137,26 @@ class StatusStore:
     def uses(self, topic: str, connector: str) -> bool:
         """Return whether the connector is recorded as a user of the topic."""
         return topic_key(topic, connector) in self._uses
+
+    def _apply(self, record: StoredRecord) -> None:
+        key = record.key or b""
+        if key.startswith(_STATUS_PREFIXES):
+            self._take_status(key, decode_status(record.value), record.offset)
+        elif key.startswith(_TOPIC_PREFIX):
+            if decode_topic_use(record.value) is None:
+                self._uses.discard(key)
+            else:
+                self._uses.add(key)
+        elif is_report_key(record.key) and record.value is not None:
+            report = decode_report(record.key, record.value)
+            self._reports[report.source_task] = report
+            self._on_report(report)
+        elif is_release_key(record.key) and record.value is not None:
+            release = decode_release(record.key, record.value)
+            self._releases[release.source_task] = release
+        elif is_query_use_key(record.key) and record.value is not None:
+            self.query_uses.take(record.key, record.value)
+            self._on_query_uses()
 
     def _take_status(self, key: bytes, newest: Status | None, offset: int) -> None:
         before = self._entries.get(key)

@@ -13,9 +13,13 @@ from confluent_kafka import Producer
 
 from mm2.core.naming.names import TopicPartition
 from mm2.core.settings.client import FetchSettings, IsolationLevel, ProduceSettings
-from tests.integration.flows.lane import copying
+from mm2.kafka.protocol.produce_request import ProduceRequest
+from tests.integration.flows.lane import COPIED, copying
+from tests.integration.kafka.clients import connected, led
+from tests.lab.batches import HEADER, Batch, Record, sealed
 from tests.lab.cluster import KafkaCluster
 from tests.lab.records import CODECS, Outgoing, every_shape, plain, wait_for_markers, write, write_transactions
+from tests.lab.waiting import until
 
 Unique = Callable[[str], str]
 
@@ -192,3 +196,38 @@ async def test_empty_partitions_and_later_records(
         assert all(source_task.partition(topic, number).position == 0 for number in range(20))
         write(cluster_a.bootstrap, topic, [Outgoing(value=b"late", partition=7)])
         assert (await source_task.copied(topic)).records == 1
+
+
+def wrapping() -> bytes:
+    """A batch with the timestamps 2**63 - 1 and, beyond 64 bits, -2**62 - 1."""
+    raw = bytearray(Batch(records=[Record(0, 0, b"k", b"v"), Record(1, 2**62, b"k", b"w")]).encode())
+    fields = HEADER.unpack_from(raw)
+    return sealed(raw, [*fields[:7], 2**63 - 1, 2**63 - 1, *fields[9:]])
+
+
+async def test_a_timestamp_that_wraps_is_copied_and_other_partitions_go_on(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique
+) -> None:
+    """Its batch is among those that are too small, and is rebuilt with them."""
+    limits = {f"message.timestamp.{which}.max.ms": str(2**63 - 1) for which in ("before", "after")}
+    topic = cluster_a.create_topic(unique("wrapping"), 3, config=limits)
+    wraps = TopicPartition(topic, 1)
+    write(cluster_a.bootstrap, topic, plain(30, partitions=3), records_per_batch=1)
+    async with connected(cluster_a) as cluster:
+        await led(cluster, wraps)
+        leader = await cluster.leader(wraps)
+        request = ProduceRequest(acks=-1, timeout_ms=10_000, batches={wraps: [wrapping()]})
+        answer = await cluster.send(leader.node_id, request, purpose="test", timeout_ms=20_000)
+        assert answer.partitions[0].error == 0, "the broker accepts it"
+    write(cluster_a.bootstrap, topic, plain(30, partitions=3, first=30), records_per_batch=1)
+    async with copying(cluster_a, cluster_b, {topic: 3}, remote_config=limits) as source_task:
+        assert (await source_task.copied(topic)).exact
+        assert source_task.batches["tiny"] > 0
+        await asyncio.to_thread(write, cluster_a.bootstrap, topic, plain(30, partitions=3, first=60))
+        ends = {0: 30, 1: 32, 2: 30}
+
+        def all_go_on() -> bool:
+            return {number: source_task.partition(topic, number).position for number in ends} == ends
+
+        await until(all_go_on, COPIED, "all partitions go on")
+        assert [source_task.partition(topic, number).error for number in ends] == [None] * 3

@@ -14,6 +14,7 @@ from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
 from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, Segment
 from mm2.core.offsets.packed_ranges import PackedRanges
+from mm2.kafka.logs.stored_records import MAX_UNCOMPRESSED
 from mm2.node.source.uncommitted_copies import StoredEnd, UncommittedCopies, remote_position
 from tests.integration.flows.lane import acquired
 from tests.integration.flows.test_fencing import abort_on
@@ -29,7 +30,8 @@ FIRST_MS = time.time_ns() // 1_000_000  # not in the past: brokers delete record
 
 def produce(kafka: KafkaCluster, topic: str, numbers: Sequence[int], **changes: bytes) -> None:
     """Write record ``number`` with content that depends only on the number, unless ``changes`` replace its value."""
-    producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0, "compression.type": "lz4"})
+    config = {"bootstrap.servers": kafka.bootstrap, "log_level": 0, "compression.type": "lz4"}
+    producer = Producer(config | {"message.max.bytes": 2 * MAX_UNCOMPRESSED})
     for number in numbers:
         value = changes.get("value", b"v" * (number % 50))
         moment = FIRST_MS + number
@@ -72,6 +74,16 @@ async def test_records_behind_the_stored_offset_are_found(
     assert await pair.found(400, 400) == 1_000
     produce(cluster_b, pair.remote.topic, range(1_000, 3_000))
     assert await pair.found(20, 20) == 3_000, "up to the end of the source, across the marker"
+
+
+async def test_batches_that_cannot_be_read_are_not_compared(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique, tmp_path: Path
+) -> None:
+    pair = Pair(cluster_a, cluster_b, unique, tmp_path)
+    for kafka, topic, byte in ((cluster_a, pair.source.topic, b"a"), (cluster_b, pair.remote.topic, b"b")):
+        produce(kafka, topic, range(20))
+        produce(kafka, topic, [20], value=byte * (MAX_UNCOMPRESSED + 1))
+    assert await pair.found(20, 20) is None
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,7 @@ No test needs a broker: lanes run, and the clusters are unreachable.
 
 from __future__ import annotations
 
-import asyncio
 import os
-import sys
-from asyncio.subprocess import PIPE
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -19,13 +16,12 @@ from mm2.core.lanes.engine_orders import EngineRole
 from mm2.core.lanes.lease import LeaseRefusedError, LeaseRequest
 from mm2.mirror1.engine import MirrorEngine
 from mm2.node.engine.lane_board import LaneBoard
-from tests.lab.commands import ROOT
 from tests.lab.lanes import lanes
 from tests.lab.node import Node
+from tests.lab.spark_blocks import read_as_nobody
 from tests.lab.waiting import until, wait_until
 
 STARTS = 120.0  # seconds until a lane runs: seven on an idle machine
-READS = 60.0  # seconds: the reader asks some ports for some blocks
 
 
 def shown_by(processes: Iterable[psutil.Process], secrets: Iterable[str]) -> list[str]:
@@ -43,18 +39,12 @@ def token_of(board: LaneBoard) -> str:
     return start.token
 
 
-async def read_as_nobody(board: LaneBoard) -> list[bytes]:
-    """Return the blocks that another user reads from the ports of Spark's JVM while lane 0 runs."""
+async def read_tasks(board: LaneBoard) -> list[bytes]:
+    """Return the blocks that another user reads from Spark's JVM while lane 0 runs."""
     await until(lambda: board.alive, STARTS, "lane 0 runs")
-    connections = psutil.Process(board.engines[EngineRole.MAIN].jvm_pid).net_connections("tcp")
-    ports = [str(one.laddr.port) for one in connections if one.status == psutil.CONN_LISTEN]
-    assert len(ports) >= 2, "at least the driver and its block manager listen"
-    command = (sys.executable, "-m", "tests.lab.spark_blocks", *ports)
-    reader = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=PIPE)
-    async with asyncio.timeout(READS):
-        found, _ = await reader.communicate()
-    assert reader.returncode == 0
-    return [bytes.fromhex(line) for line in found.decode().split()]
+    jvm_pid = board.engines[EngineRole.MAIN].jvm_pid
+    assert jvm_pid is not None
+    return await read_as_nobody(jvm_pid)
 
 
 @pytest.mark.needs("root")
@@ -69,7 +59,7 @@ async def test_another_user_reads_no_task_of_a_lane(monkeypatch: pytest.MonkeyPa
         lanes=1, buffer_bytes=1 << 20, spark=spark, hidden_spark=spark.keys(), name="guarded"
     ) as engine:
         board = engine.leases.board
-        assert await read_as_nobody(board) == []
+        assert await read_tasks(board) == []  # that it can read: tests/integration/sql/test_spark_blocks.py
         assert board.alive, "its lane was not disturbed"
         root = psutil.Process(board.engines[EngineRole.MAIN].pid)
         family = [root, *root.children(recursive=True)]
@@ -83,12 +73,11 @@ async def test_another_user_reads_no_task_of_a_lane(monkeypatch: pytest.MonkeyPa
 @pytest.mark.long  # the test above
 @pytest.mark.needs("root")
 async def test_a_token_that_another_user_has_read_is_worth_nothing() -> None:
-    """Without Spark's authentication, which a file cannot switch off, the task of the lane is readable. It also shows
-    that the reader of the test above can read."""
+    """Without Spark's authentication, which a file cannot switch off, the task of the lane is readable."""
     spark = {"spark.authenticate": "false", "spark.broadcast.compress": "false"}
     async with MirrorEngine(lanes=1, buffer_bytes=1 << 20, spark=spark, name="open") as engine:
         board = engine.leases.board
-        found = await read_as_nobody(board)
+        found = await read_tasks(board)
         token = token_of(board)
         assert any(token.encode() in block for block in found), "the reader finds what is not protected"
         with pytest.raises(LeaseRefusedError):

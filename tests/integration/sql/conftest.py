@@ -1,4 +1,4 @@
-"""One Spark session for all tests of queries."""
+"""One Spark session for all tests of queries, without authentication: see `test_spark_blocks`."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ from tests.lab.spark_sql import sql_session
 
 @pytest.fixture(scope="package")
 def session() -> Iterator[SparkSession]:
-    with sql_session() as session:
+    with sql_session({"spark.authenticate": "false"}) as session:
         yield session

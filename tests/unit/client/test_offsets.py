@@ -71,3 +71,11 @@ def test_nothing_is_logged_if_nothing_was_skipped(caplog: pytest.LogCaptureFixtu
     with caplog.at_level(logging.WARNING):
         fold.report("A.checkpoints.internal")
     assert not caplog.text
+
+
+def test_a_batch_that_cannot_be_read_is_skipped_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    fold = folded((KEY, VALUE))
+    fold.add(StoredRecord(partition=0, offset=7, key=None, value=None, timestamp=-1, problem="the batch is broken"))
+    with caplog.at_level(logging.WARNING):
+        fold.report("A.checkpoints.internal")
+    assert "A.checkpoints.internal: skipped 1 records, the first at offset 7: the batch is broken" in caplog.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 from uuid import UUID as Uuid
 
@@ -21,6 +22,7 @@ from mm2.kafka.protocol.schema import (
     Tagged,
     decoder,
     encoder,
+    varint,
 )
 
 TABLE: Table = {
@@ -102,3 +104,12 @@ def test_tags_of_later_brokers_are_skipped() -> None:
 
 def test_invalid_utf_8_is_read_as_java_does() -> None:
     assert decoded({"text": STRING}, b"\0\3a\xffb", 0) == ("a\ufffdb",)
+
+
+def test_a_number_that_is_too_long_is_an_error_at_once() -> None:
+    """Java reads five bytes at most; the time for more would grow with their square."""
+    assert varint(b"\xff\xff\xff\xff\x0f", 0) == (2**32 - 1, 5)
+    begun = time.thread_time()
+    with pytest.raises(ValueError, match="more than 5 bytes"):
+        varint(b"\xff" * 1_000_000, 0)
+    assert time.thread_time() - begun < 1

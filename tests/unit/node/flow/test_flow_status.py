@@ -10,12 +10,14 @@ from mm2.core.assignment.tasks import TaskId, TaskKind
 from mm2.core.coordination.query_uses import ReportedQueryUses
 from mm2.core.lanes.task_states import TaskState
 from mm2.election.protocol import Joined, MemberInfo
+from mm2.kafka.logs.stored_records import StoredRecord
 from mm2.node.flow.flow_session import FlowSession
 from mm2.node.flow.flow_status import DuplicateNodeIds, FlowStatusBuilder
 from mm2.node.flow.retained_state import RetainedFlowState
 from mm2.node.flow.task_host import TaskHost
 from mm2.node.identity import NodeIdentity
 from mm2.node.leader.leader_term import LeaderTerm
+from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.status.status_builder import MOVES_WITHIN_S
 from mm2.node.status.status_model import FlowStatus
 from mm2.node.store.config_store import ConfigStore
@@ -36,6 +38,9 @@ class Leader(LeaderTerm):
         return None
 
 
+UNREADABLE = StoredRecord(partition=0, offset=5, key=None, value=None, timestamp=-1, problem="no zstd")
+
+
 def status(directory: Path, kind: str, *, moved_s: float) -> FlowStatus:
     """Return the status on node one, whose only task was to be released ``moved_s`` ago and moves to node two."""
     settings, cluster = files.flow(directory), unconnected_cluster()
@@ -49,6 +54,18 @@ def status(directory: Path, kind: str, *, moved_s: float) -> FlowStatus:
     context = task_context(settings, configs, cluster, node_id="one")
     session = FlowSession(settings, identity, context.lease_service, retained, leaving=False)
     session.configs, session.statuses, session.losses = context.configs, context.statuses, context.losses
+    session.source_offsets = StoredSourceOffsets(
+        cluster, "mm2-offsets.A.internal", settings.flow, source_alias="A", partitions=25
+    )
+    counted = (
+        session.configs.skipped,
+        session.statuses.skipped,
+        session.losses.skipped,
+        session.source_offsets.skipped,
+    )
+    for number, skipped in enumerate(counted):
+        for record in [UNREADABLE] * number:
+            skipped.take(record, lambda _: None)
     session.host = TaskHost(context, lambda: None)
     session.membership = Joined(generation=2, member_id="m-1", leader_id="m-1", members=MEMBERS, assignment=None)
     session.leader.leader_term = Leader(
@@ -84,3 +101,8 @@ def test_a_flow_is_waiting_while_a_task_that_copies_records_moves_or_a_move_does
     for kind, moved_s in ((TaskKind.SOURCE, 0.0), (TaskKind.HEARTBEAT, MOVES_WITHIN_S)):
         flow = status(tmp_path, kind, moved_s=moved_s)
         assert (flow.state, flow.reasons) == (TaskState.WAITING, (MOVES,))
+
+
+def test_skipped_records_of_all_internal_topics_are_counted(tmp_path: Path) -> None:
+    flow = status(tmp_path, TaskKind.HEARTBEAT, moved_s=0.0)
+    assert flow.skipped == {"mm2-status.A.internal": 1, "mm2-losses.A.internal": 2, "mm2-offsets.A.internal": 3}
