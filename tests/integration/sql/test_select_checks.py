@@ -49,6 +49,10 @@ REFUSED = {
     "is not deterministic: reflect": lane_query(value="reflect('java.lang.System', 'getProperty', 'user.home')"),
     "depends on when it runs": lane_query(timestamp="current_timestamp()"),
     "such as current_timestamp(): current_user()": lane_query(value="current_user()"),
+    "depends on when it runs or on the Spark session": lane_query(value="version()"),
+    "such as current_timestamp(): convert_timezone(current_timezone()": lane_query(
+        timestamp="convert_timezone('UTC', timestamp)"
+    ),
     "relative to now: CAST('yesterday' AS TIMESTAMP)": lane_query("timestamp >= 'yesterday'"),
     "relative to now: CAST(coalesce('now', 'x') AS TIMESTAMP)": lane_query("timestamp >= nvl('now', 'x')"),
     "relative to now: CAST('today' AS DATE)": lane_query("year('today') = 2026"),
