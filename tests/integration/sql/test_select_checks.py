@@ -18,7 +18,6 @@ from flows.sql.record_error import message_for
 from flows.sql.refusal import QueryRefusedError
 from flows.sql.rows import RESULT
 from flows.sql.session import SqlSession
-from mm2.config.sql.query_functions import REJECTED_FUNCTIONS
 from mm2.core.lanes.engine_orders import FailedRecord, LaneStart
 from mm2.core.lanes.lease import LaneQuery, LeasePlace
 from mm2.core.settings.row_query import COLUMNS, RowQuery, RowTransform
@@ -97,16 +96,6 @@ def test_values_of_config_providers_are_not_shown(session: SparkSession, reason:
 def test_expressions_that_give_the_same_each_time(session: SparkSession, value: str) -> None:
     rows = checked(rows_with_fillers(session, [Row(1)]), lane_query(value=value))
     assert rows.collect() == rows.collect()
-
-
-def test_every_function_of_spark_is_known(session: SparkSession) -> None:
-    """Each is rejected by `mm2 check`, or was found to depend on nothing but its arguments."""
-    names = {row[0] for row in session.sql("SHOW SYSTEM FUNCTIONS").collect()}
-    accepted = set((Path(__file__).parent / "accepted_functions.txt").read_text().split())
-    rejected = set[str]().union(*REJECTED_FUNCTIONS)
-    assert not accepted & rejected
-    assert names - accepted - rejected == set(), "can they depend on anything but their arguments?"
-    assert accepted - names == set(), "Spark does not have them any more"
 
 
 def with_references(query: LaneQuery) -> LaneQuery:
