@@ -17,11 +17,11 @@ CONFIG := 95
 # Where the environment forbids to store bytecode, each program that is started here would compile its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo run test prepared test-fast test-slow test-versions test-long faults soak matrix fuzz durations lint bench bench-quick docs clean pack lock
+.PHONY: help setup demo run test prepared test-fast test-slow test-versions test-long faults soak matrix fuzz durations spark-functions lint bench bench-quick docs clean pack lock
 .DEFAULT_GOAL := help
 
 help: ## list the verbs
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s%s\n", $$1, $$2 }' Makefile
 
 setup: ## make .venv from requirements.lock, check Java, fetch Kafka's jars once
 	@sh deploy/setup/setup.sh $(KAFKA)
@@ -64,6 +64,9 @@ fuzz: setup ## random bytes for every decoder (SECONDS=n, SEED=n); a failure pri
 
 durations: prepared ## store what the last runs measured (tests/durations.json), and measure new files; FILES=tests/faults for some
 	@$(BIN)/python -m tests.lab.durations --workers $(SLOW_WORKERS) $(FILES)
+
+spark-functions: setup ## write the list of Spark's functions that mm2 check reads, after a change of Spark's version
+	@$(BIN)/python -m tests.lab.spark_functions
 
 prepared: setup
 	@$(BIN)/python -m tests.lab.prepare

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -17,10 +17,14 @@ from mm2.core.settings.row_query import COLUMNS, TABLE, ResultColumn
 _ROW_BY_ROW = ("Project", "Filter", "SubqueryAlias")
 """Nodes of a plan that take each row by itself."""
 
+NOT_DETERMINISTIC = "is not deterministic"
+RANDOM_IV = "is not deterministic: aes_encrypt without an IV (mode ECB needs none)"
+NOT_OF_THE_RECORD = "depends on when it runs or on the Spark session, such as current_timestamp()"
+
 _FORBIDDEN = {
     "PLAN_EXPRESSION": "has a subquery",
     "PYTHON_UDF": "calls a Python UDF; use Spark's functions",
-    "CURRENT_LIKE": "depends on when it runs or on the Spark session, such as current_timestamp()",
+    "CURRENT_LIKE": NOT_OF_THE_RECORD,
 }
 """`org.apache.spark.sql.catalyst.trees.TreePattern` of expressions."""
 
@@ -31,19 +35,34 @@ _MODE, _IV = 2, 4
 _RANDOM_MERGE = "kll_sketch_merge_"
 
 
-def check_expressions(result: DataFrame, depth: int) -> None:
-    """Check the expressions of the first ``depth`` nodes of a plan, of which each has one child.
+class ExpressionChecks:
+    """Checks of expressions by Catalyst's classes in ``jvm``. Each raises QueryRefusedError."""
 
-    Raises QueryRefusedError.
-    """
-    jvm = result.sparkSession._jvm
-    assert jvm is not None
-    rule = getattr(jvm.org.apache.spark.sql.catalyst.optimizer, "ReplaceExpressions$")
-    node = getattr(rule, "MODULE$").apply(result._jdf.queryExecution().analyzed())  # to_date is a Cast, for example
-    for _ in range(depth):
-        for expression in elements(node.expressions()):
-            _check(expression)
-        node = node.children().apply(0)
+    def __init__(self, jvm: Any) -> None:
+        catalyst = jvm.org.apache.spark.sql.catalyst
+        patterns = catalyst.trees.TreePattern
+        self._forbidden = [(getattr(patterns, name)(), reason) for name, reason in _FORBIDDEN.items()]
+        self._replace_expressions = getattr(getattr(catalyst.optimizer, "ReplaceExpressions$"), "MODULE$")
+
+    def check_marks(self, expressions: Iterable[Any]) -> None:
+        """Check what Catalyst itself marks in analyzed expressions."""
+        for expression in expressions:
+            for pattern, reason in self._forbidden:
+                if expression.containsPattern(pattern):
+                    _refuse(reason, expression)
+            if not expression.deterministic():
+                _refuse(NOT_DETERMINISTIC, expression)
+
+    def check_unmarked(self, plan: Any, depth: int) -> None:
+        """Check what Catalyst does not mark in the expressions of the first ``depth`` nodes of an analyzed plan.
+
+        Each node has one child.
+        """
+        node = self._replace_expressions.apply(plan)  # to_date is a Cast, for example
+        for _ in range(depth):
+            for expression in elements(node.expressions()):
+                _check(expression)
+            node = node.children().apply(0)
 
 
 def elements(seq: Any) -> Iterator[Any]:
@@ -58,13 +77,21 @@ def _check(expression: Any) -> None:
         text = _constant(children[0])
         if isinstance(text, str) and is_relative_time(text):
             _refuse("depends on when it runs: a time relative to now", expression)
-    elif name == "staticinvoke" and expression.functionName() == "aesEncrypt":
-        if not _constant(children[_IV], default="of each record") and _constant(children[_MODE]) != "ECB":
-            _refuse("is not deterministic: aes_encrypt without an IV (mode ECB needs none)", expression)
+    elif name == "staticinvoke":
+        _check_invoked(expression, children)
     elif name.startswith(_RANDOM_MERGE):
-        _refuse("is not deterministic", expression)
+        _refuse(NOT_DETERMINISTIC, expression)
     for child in children:
         _check(child)
+
+
+def _check_invoked(expression: Any, arguments: Sequence[Any]) -> None:
+    method = expression.functionName()
+    if method == "aesEncrypt":
+        if not _constant(arguments[_IV], default="of each record") and _constant(arguments[_MODE]) != "ECB":
+            _refuse(RANDOM_IV, expression)
+    elif method == "getSparkVersion":
+        _refuse(NOT_OF_THE_RECORD, expression)
 
 
 def _constant(expression: Any, default: str = "") -> str | bytes:
@@ -109,22 +136,17 @@ def _check_plan(result: DataFrame, records: DataFrame) -> frozenset[str]:
     depth = 0
     node, relation = _analyzed(result), _analyzed(records)
     names = {attribute.exprId().id(): attribute.name() for attribute in elements(relation.output())}
-    patterns = records.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern  # type: ignore[union-attr]
+    checks = ExpressionChecks(records.sparkSession._jvm)
     while not node.equals(relation):
         name = node.nodeName()
         if name not in _ROW_BY_ROW:
             rule = "needs more than one record, or returns several"
             raise QueryRefusedError(f"{rule} (Spark plans {name}); only expressions of one record are allowed", rule)
-        for expression in elements(node.expressions()):
-            for pattern, reason in _FORBIDDEN.items():
-                if expression.containsPattern(getattr(patterns, pattern)()):
-                    raise QueryRefusedError(f"{reason}: {expression.sql()}", reason)
-            if not expression.deterministic():
-                raise QueryRefusedError(f"is not deterministic: {expression.sql()}", "is not deterministic")
+        checks.check_marks(elements(node.expressions()))
         references += elements(node.references().toSeq())
         node = node.children().apply(0)
         depth += 1
-    check_expressions(result, depth)
+    checks.check_unmarked(_analyzed(result), depth)
     return frozenset(_name(attribute, names) for attribute in references)
 
 

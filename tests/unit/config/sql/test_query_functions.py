@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from mm2.config.sql.query_functions import KINDS, FunctionKind
 from mm2.config.sql.query_parser import check_query
+from mm2.config.sql.spark_functions import FUNCTIONS
 
 
 def rules(expression: str, stored: str | None = None) -> list[str]:
@@ -108,3 +112,51 @@ def test_encryption_that_is_deterministic(arguments: str) -> None:
 )
 def test_functions_that_spark_does_not_mark(call: str, rule: str) -> None:
     assert rules(f"{call} IS NULL") == [rule]
+
+
+def test_every_kind_but_one_is_rejected() -> None:
+    assert list(FUNCTIONS) == list(FunctionKind)
+    for listed, kind in KINDS.items():
+        if kind is not FunctionKind.DETERMINISTIC:
+            name, _, count = listed.partition("/")
+            call = f"{name}({', '.join(['value'] * int(count or 1))})"
+            assert rules(f"{call} IS NULL"), call
+
+
+def test_functions_are_sorted_and_have_one_kind() -> None:
+    assert sum(len(names.split()) for names in FUNCTIONS.values()) == len(KINDS)
+    for names in FUNCTIONS.values():
+        assert names.split() == sorted(names.split())
+        assert all(re.fullmatch(r"[a-z_][a-z0-9_]*(/\d)?", name) for name in names.split())
+
+
+@pytest.mark.parametrize(
+    ("call", "rule"),
+    [
+        ("unix_timestamp( )", "unix_timestamp() depends on when the query runs, not on the record"),
+        ("unix_timestamp(topic)", None),
+        (
+            "convert_timezone('UTC', timestamp)",
+            "convert_timezone with 2 arguments depends on the Spark session, not on the record",
+        ),
+        ("convert_timezone('Asia/Tokyo', concat('U', 'TC'), timestamp)", None),
+    ],
+)
+def test_functions_that_read_the_session_if_an_argument_is_missing(call: str, rule: str | None) -> None:
+    assert rules(f"{call} IS NULL") == ([] if rule is None else [rule])
+
+
+@pytest.mark.parametrize(
+    ("expression", "rule"),
+    [
+        ("current_date", "current_date depends on when the query runs, not on the record"),
+        ("CURRENT_USER", "current_user depends on the Spark session, not on the record"),
+        ("user", "records has no column user"),
+        ("headers[0].current_date", None),
+        ("transform(headers, user -> user.key)", None),
+        ("CAST(value AS struct<version: int>)", None),
+        ("topic LIKE ANY ('a', 'b')", None),
+    ],
+)
+def test_functions_without_parentheses(expression: str, rule: str | None) -> None:
+    assert rules(f"{expression} IS NULL") == ([] if rule is None else [rule])
