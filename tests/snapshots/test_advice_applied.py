@@ -55,17 +55,16 @@ IS_KEY = re.compile(KEY)
 
 FOLLOWS = re.compile(
     "no flow is enabled"  # the error before kept the check from running
-    "|has no bootstrap.servers|is not a server"  # the user has to give the address of a new cluster
+    "|has no bootstrap.servers"  # the user has to give the address of a new cluster
     "|so Java does not start the flow|encrypted private key, but|the class cannot be created or configured"
     "|records of aborted transactions"  # what exactly-once needs, once it is asked for
     "|nodes do not authenticate"  # they did not connect before
     "|has no effect without mm2.zookeeper|requires mm2.zookeeper|mm2.election is kafka"  # the other keys of a group
     "|has no effect: transaction.boundary is poll"
-    "|must end with a semicolon|must have the login module|is a PEM file, but|requires .*which is not set|is PEM, but"
+    "|must end with a semicolon|must have the login module|is a PEM file, but|requires .*which is not set"
     "|contains no cipher suite|contains a certificate that cannot be read|contains no -----BEGIN"
-    "|must not be set together"
     "|a PEM (truststore|keystore) has no password"  # the fix names the line to remove
-    "|alias .* contains characters that Kafka does not allow|sasl.* has no effect because|not a class of Kafka"
+    "|alias .* contains characters that Kafka does not allow|sasl\\.\\* has no effect because|not a class of Kafka"
     "|as mm2.spark.insecure is set"  # the warning that says what this means
     "|is a Strimzi KafkaConnector resource"  # what is left after only one is in the file
     # the value of a key that had no effect before
