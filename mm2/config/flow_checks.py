@@ -223,14 +223,15 @@ def _check_topics(properties: Properties, source: SourceSettings, problems: Prob
             properties["topics.exclude"].warn(
                 problems,
                 f"contains every element of topics, so {only}",
-                "remove the topics to replicate from the list",
+                f"remove from the list those of {', '.join(source.topics)} that are to be replicated",
             )
         else:
             rest = ", ".join(name for name in source.topics_exclude if name not in source.topics)
             properties["topics"].warn(
                 problems,
                 f"the default of topics.exclude contains every element, so {only}",
-                f"add {_beside(properties['topics'])}topics.exclude = {escaped(rest)}, the rest of the default",
+                f"add {_beside(properties['topics'])}topics.exclude = {escaped(rest)}, the rest of the default, so "
+                f"that what matches {', '.join(source.topics)} is replicated",
             )
 
 
@@ -254,12 +255,12 @@ def _check_groups(properties: Properties, checkpoint: CheckpointSettings, proble
     if any(checkpoint.groups) or checkpoint.group_filter_class not in GROUP_FILTER.built_in:
         return
     asked = [
-        name
-        for name, enabled in (
-            ("emit.checkpoints.enabled", checkpoint.emit_checkpoints_enabled),
-            ("sync.group.offsets.enabled", checkpoint.sync_group_offsets_enabled),
+        line.entry.key
+        for line, enabled in (
+            (properties.get("emit.checkpoints.enabled"), checkpoint.emit_checkpoints_enabled),
+            (properties.get("sync.group.offsets.enabled"), checkpoint.sync_group_offsets_enabled),
         )
-        if enabled and name in properties
+        if enabled and line is not None and line.entry is not None
     ]
     if asked:
         properties["groups"].warn(

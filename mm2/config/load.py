@@ -269,9 +269,10 @@ def _flows(
 def _check_usage(flows: Sequence[Flow], aliases: Sequence[str], line: Entry, problems: ProblemLog) -> None:
     for alias in aliases:
         if not any(alias in (flow.source, flow.target) for flow in flows):
+            other = next(one for one in aliases if one != alias)
             problems.warning(
                 f"cluster {alias} is not part of any flow",
-                f"enable a flow of {alias}, or remove {alias} from clusters",
+                f"add {other}->{alias}.enabled = true, or the other direction, or remove {alias} from clusters",
                 at=line,
             )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -209,6 +210,25 @@ def test_active_group_is_reported(shared: SharedNode) -> None:
         wait_until(lambda: groups(flow).get(group, {}).get("state") == "ACTIVE", SEEN, "the group is active")
         assert committed(flow.target, group) == {}
     wait_committed(flow, group, {(topic, 0): 20})
+    for offset in (15, 10):  # two rounds, which leave the group where it is: offsets never move backwards
+        wait_sync(flow, group, topic, offset)
+    assert committed(flow.target, group) == {(topic, 0): 20}
+    write(flow.source.bootstrap, topic, plain(20, first=20))
+    flow.wait_copied(topic)
+    commit(flow.source, group, {(topic, 0): 40})
+    wait_committed(flow, group, {(topic, 0): 40})
+
+
+def wait_sync(flow: Mirror, group: str, topic: str, offset: int) -> None:
+    """Wait until a round of the sync that begins now has read another offset of the group."""
+    commit(flow.source, group, {(topic, 0): offset})
+
+    def seen() -> bool:
+        (row,) = groups(flow)[group]["partitions"]
+        result = re.match(r"already at 20, beyond (\d+)", row["sync"] or "")
+        return row["source_offset"] == offset and result is not None and int(result[1]) <= offset
+
+    wait_until(seen, SEEN, f"a round has seen {group} at {offset}")
 
 
 def test_flow_without_checkpoints_reports_the_reason(shared: SharedNode) -> None:

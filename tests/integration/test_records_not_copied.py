@@ -104,6 +104,7 @@ class StrictFlow:
         self.source, self.target = source, target
         self.a, self.b = unique_name("A"), unique_name("C")
         self.name = f"{self.a}->{self.b}"
+        self.rejected: dict[str, Outgoing] = {}
         self.large = self._topic("large", Outgoing(key=b"1", value=bytes(50_000)))
         self.synced = self._topic("synced", Outgoing(key=b"1", value=bytes(50_000)))
         self.past = self._topic("past", Outgoing(key=b"1", timestamp_ms=int(time.time() * 1000) - 90 * DAY_MS))
@@ -124,9 +125,17 @@ class StrictFlow:
 
     def _topic(self, stem: str, rejected: Outgoing, config: Mapping[str, str] = MappingProxyType({})) -> str:
         topic = self.source.create_topic(unique_name(f"{self.a}-{stem}"), config={"retention.ms": "-1", **config})
-        records = [Outgoing(key=b"0"), rejected, Outgoing(key=b"2")]
-        write(self.source.bootstrap, topic, records, records_per_batch=1, settings={"message.max.bytes": 3_000_000})
+        self.rejected[topic] = rejected
+        self._write(topic, Outgoing(key=b"0"), rejected, Outgoing(key=b"2"))
         return topic
+
+    def _write(self, topic: str, *records: Outgoing) -> None:
+        write(self.source.bootstrap, topic, records, records_per_batch=1, settings={"message.max.bytes": 3_000_000})
+
+    def write_again(self, *topics: str) -> None:
+        """Write another record like the one that was rejected."""
+        for topic in topics:
+            self._write(topic, self.rejected[topic])
 
     def keyless_topic(self, stem: str) -> str:
         return self._topic(stem, Outgoing(key=None))
@@ -316,9 +325,9 @@ class Repairing:
         assert error in found, found
         return found
 
-    def wait_copied(self, *topics: str) -> None:
+    def wait_copied(self, *topics: str, records: int = 3) -> None:
         for topic in topics:
-            wait_until(lambda: self.partition(topic).get("position") == 3, SKIPPED, f"{topic} is copied")  # noqa: B023
+            wait_until(lambda: self.partition(topic).get("position") == records, SKIPPED, f"{topic} is copied")  # noqa: B023
             assert self.partition(topic)["state"] == "RUNNING"
 
     def rewrite(self, **changes: str) -> None:
@@ -389,6 +398,10 @@ def test_repairs_of_rejected_records_last(stage: Stage) -> None:
     alter_broker(flow.target, "message.max.bytes", "200000")
     on.restart(flow.wide)
     on.wait_copied(flow.wide)
+    flow.wait_sync(2_100_000)
+    flow.wait_sync(2_200_000)
+    flow.write_again(*repaired, flow.wide)
+    on.wait_copied(*repaired, flow.wide, records=4)
 
 
 def test_repairs_of_refused_topics_last(stage: Stage) -> None:

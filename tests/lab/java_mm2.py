@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -20,7 +22,10 @@ STOPS_WITHIN = 60.0  # seconds: it drains each task in turn
 
 
 class JavaMirrorMaker:
-    """``connect-mirror-maker FILE --clusters …`` of Kafka 4.3.1 with a file of ``properties``, and JVM ``options``."""
+    """``connect-mirror-maker FILE --clusters …`` of Kafka 4.3.1 with a file of ``properties``, and JVM ``options``.
+
+    ``classes`` is a directory of the user's classes.
+    """
 
     def __init__(
         self,
@@ -31,6 +36,7 @@ class JavaMirrorMaker:
         version: str = jars.KAFKA_4,
         heap: str = "512m",
         java_options: tuple[str, ...] = (),
+        classes: Path | None = None,
     ) -> None:
         self.name = name
         self.directory = scratch.directory(name)
@@ -46,7 +52,7 @@ class JavaMirrorMaker:
             *jvm.log_options("info"),
             *java_options,
             "-cp",
-            jars.class_path(version),
+            os.pathsep.join((*map(str, filter(None, [classes])), jars.class_path(version))),
             MAIN,
             str(self.file),
             *arguments,

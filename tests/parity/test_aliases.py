@@ -2,10 +2,14 @@
 
 A->B has source.cluster.alias and target.cluster.alias. B->A has none in its names: both are empty, and so is the
 separator, by which Java keeps the names of topics. A->C has a converter, with which Java writes other records than mm2.
+
+What Java wrote is stored in ``tests/golden/java-4.3.1-aliases.json``, with which
+`tests/golden/test_java_ignored_keys.py` compares our names. ``MM2_WRITE_RECORDED=1`` writes it.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -26,6 +30,7 @@ from tests.lab.settings import ONE_COPY
 from tests.lab.verify import compare
 from tests.lab.waiting import wait_until
 from tests.parity.internal_records import positions, stored, syncs
+from tests.parity.recorded import agrees
 
 pytestmark = [
     pytest.mark.timeout(300),  # the first test runs everything
@@ -80,9 +85,11 @@ class Handovers:
     is the reason that mm2 shows without source.cluster.alias. ``notes`` is the number of copies of A->C, whose status
     is ``converted``."""
 
+    properties: Mapping[str, str]
     named: Direction
     kept: Direction
     by_java: frozenset[str]
+    clusters_in_offsets_of_java: tuple[set[str], set[str]]
     by_both: frozenset[str]
     clusters_in_offsets: tuple[set[str], set[str]]
     heartbeats: set[tuple[str, str]]
@@ -164,6 +171,7 @@ def _run(a: KafkaCluster, b: KafkaCluster, node: Node, java: JavaMirrorMaker) ->
         f"Java has copied {RECORDS} notes",
     )
     by_java = _topics(a, b)
+    names_of_java = named.clusters_in_offsets(), kept.clusters_in_offsets()
     java.stop()
     node.start().wait_answering()
     for flow in ("A->B", "B->A"):
@@ -196,9 +204,11 @@ def _run(a: KafkaCluster, b: KafkaCluster, node: Node, java: JavaMirrorMaker) ->
     java.stop()
     beats = read_topic(b.bootstrap, "heartbeats")[0]
     return Handovers(
+        properties=properties,
         named=named,
         kept=kept,
         by_java=by_java,
+        clusters_in_offsets_of_java=names_of_java,
         by_both=by_both,
         clusters_in_offsets=names,
         heartbeats={(one.source, one.target) for one in (Heartbeat.decode(*beat.content[:2]) for beat in beats)},
@@ -230,6 +240,15 @@ def test_handover_to_mm2_and_back_loses_and_repeats_nothing(handovers: Handovers
     verdict = compare(read_topic(one.source.bootstrap, one.topic), read_topic(one.target.bootstrap, one.remote))
     assert verdict.exact, str(verdict)
     assert verdict.records == 3 * RECORDS
+
+
+def test_java_used_the_names_that_are_stored(handovers: Handovers) -> None:
+    found = {
+        "keys": {key: value for key, value in handovers.properties.items() if "alias" in key or "separator" in key},
+        "topics": sorted(name for name in handovers.by_java if ": __" not in name),
+        "clusters in source offsets": [sorted(names) for names in handovers.clusters_in_offsets_of_java],
+    }
+    agrees("aliases", found, write=bool(os.environ.get("MM2_WRITE_RECORDED")))
 
 
 def test_mm2_uses_the_topics_of_java(handovers: Handovers) -> None:

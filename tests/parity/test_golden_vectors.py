@@ -14,7 +14,8 @@ from tests.lab.commands import ROOT
 GOLDEN = ROOT / "tests" / "golden"
 PROGRAMS = sorted((GOLDEN / "java").glob("*Vectors.java"))
 BEGINNING = f"java-{jars.KAFKA_4}"
-RECORDED = {f"{BEGINNING}-internal-topics.json"}  # from a running MirrorMaker; test_internal_records.py runs it again
+# from a running MirrorMaker, which test_internal_records.py, test_ignored_keys.py and test_aliases.py run again
+RECORDED = {f"{BEGINNING}-{name}.json" for name in ("internal-topics", "ignored-keys", "aliases")}
 WITHIN = 120.0  # seconds for a compiler or a JVM; takes five on an idle machine
 ENVIRONMENT = {"MM2_GOLDEN_HOST": "a.example.com", "MM2_GOLDEN_TASKS": "6"}  # variables that example files use
 

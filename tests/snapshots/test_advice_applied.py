@@ -1,79 +1,101 @@
 """What a ``fix:`` tells a user to do is done here, for every problem of the files in ``config/bad``.
 
 Afterwards the problem is gone, there is no new one, nothing is excluded, queried or protected less than before, and no
-more topics are replicated unless the fix says so. What cannot be done by replacing lines, or is about something outside
-the file, is in `BY_HAND`.
+more topics are replicated unless the fix says which. It is done from the words of the fix where they say which lines to
+write, else as in ``NAME.repairs`` beside the file (`repairs`). What a file cannot show is in `ELSEWHERE`.
 """
 
 from __future__ import annotations
 
+import importlib
 import re
-from collections.abc import Iterator
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from mm2.config.clients.client_reader import ClientReader
+from mm2.config.flows import FlowProperties, read_flow
 from mm2.config.grammar.problems import Problem, ProblemLog
 from mm2.config.grammar.properties import Entry, parse
-from mm2.config.load import load
-from mm2.config.settings import NodeSettings
-from mm2.core.naming.names import Flow
+from mm2.config.load import load, read
+from mm2.config.settings import FlowSettings
 from mm2.core.settings.client import IsolationLevel
+from tests.snapshots import repairs
+from tests.snapshots.repairs import Repair
 from tests.snapshots.test_config_problems import FILES
 
-TOPICS = ("orders", "users", "payments", "secret", "secret.keys", "tmp", "tmp-1", "x", "internal", "pii.names")
-GROUPS = ("billing", "test-x", "tmp", "old-1", "orders")
-ENLARGES = re.compile(
-    "all other topics are replicated|replicate every topic|the rest of the default|list the|split there"
+ROOT = FILES.parents[3]
+TOPICS = (
+    "orders",
+    "users",
+    "payments",
+    "secret",
+    "secret.keys",
+    "__schemas",
+    "tmp",
+    "tmp-1",
+    "x",
+    "internal",
+    "pii.names",
 )
-"""What a fix says if more is replicated after it."""
+GROUPS = ("billing", "test-x", "tmp", "old-1", "orders", "connect-x")
+SELECTS = re.compile(r"(topics|groups)(\.exclude)?$")
+"""Keys that select topics or groups."""
 
-SELECTS = re.compile(
-    r"(topics|groups)(\.exclude)?( =|\?$|$|,? or )|^did you mean .*enabled\?$|enabled = true|^move the comment"
-    "|for each flow to run"
-)
-"""Fixes that name what is selected after them: topics, groups, or a flow."""
+ALL_TOPICS = re.compile("all other topics are replicated|replicate every topic")
+"""What a fix says if topics are replicated after it that it does not name."""
 
 KEY = r"(?!org\.|com\.)[A-Za-z][\w.>-]*\.[\w.-]+|topics|groups"
 IS_KEY = re.compile(KEY)
 
 FOLLOWS = re.compile(
     "no flow is enabled"  # the error before kept the check from running
-    "|has no bootstrap.servers|is not a server"  # the user has to give the address of a new cluster
+    "|has no bootstrap.servers"  # the user has to give the address of a new cluster
     "|so Java does not start the flow|encrypted private key, but|the class cannot be created or configured"
     "|records of aborted transactions"  # what exactly-once needs, once it is asked for
     "|nodes do not authenticate"  # they did not connect before
     "|has no effect without mm2.zookeeper|requires mm2.zookeeper|mm2.election is kafka"  # the other keys of a group
     "|has no effect: transaction.boundary is poll"
-    "|must end with a semicolon|must have the login module|is a PEM file, but|requires .*which is not set|is PEM, but"
+    "|must end with a semicolon|must have the login module|is a PEM file, but|requires .*which is not set"
     "|contains no cipher suite|contains a certificate that cannot be read|contains no -----BEGIN"
-    "|must not be set together"
     "|a PEM (truststore|keystore) has no password"  # the fix names the line to remove
+    "|alias .* contains characters that Kafka does not allow|sasl\\.\\* has no effect because|not a class of Kafka"
+    "|as mm2.spark.insecure is set"  # the warning that says what this means
+    "|is a Strimzi KafkaConnector resource"  # what is left after only one is in the file
     # the value of a key that had no effect before
     "|there is no query for these|changes nothing and drops nothing|not a built-in class"
 )
 """What can come to light when a fix gives a line its effect, with a fix of its own."""
 
 
-BY_HAND = re.compile(
-    # files, stores, modules and variables outside the file
-    r"certificate|private key|keystore|PEM|keytool|password with which|type of the store|openssl|USER|NAME@REALM|TOKEN"
-    r"|^(create|install|set MM2_|give the path|check the path|extend allowlist)|PYTHONPATH|reference$|absolute paths"
-    r"|\.py|module:|methods|^correct |acme|inherit|async def|with def|of the module|\$\{|config\.providers|Provider"
-    # a decision of the user
-    r"|^choose|^disable|^enable a flow|^make sure|^find the key|^keep running|^list |topics to replicate from the list"
-    r"|another name|address of this machine|any interface|signs tokens|OAuthBearer"
-    # expressions and queries: tests/unit/config/regex and tests/unit/config/sql
-    r"|^add the (missing|closing)|^repeat |^write \.\*|^write \\\\|parenthesis|bracket|raw string|the flag"
-    r"|ORDER BY|GROUP BY"
-    r"|FROM records|column|condition|expressions over|derive the value|set one of|remove it|with a list of topics"
-    # values that the fix describes
-    r"|above \d|below \d|host:port for each|^write listeners|^write \\u|twice$|from the list$|verification\.algorithms"
-    r"|one of the two lines|this line or|this line, or the lines|to its own line$|^add \w+( and \w+)? to clusters"
-    r"|^write (one|SSL) |^add listeners|with the secret of the cluster"
+ELSEWHERE = {
+    "run it with the command line of MirrorMaker 1:": "the files are not replaced; test_mirror1.py runs both commands",
+    "run this connector in Kafka Connect: mm2 only replicates between Kafka clusters": "it is another program",
+}
+"""Fixes that leave the file as it is, with the reason."""
+
+PLACEHOLDERS = (
+    ("FILE with a PEM file that contains the private key", "FILE", "../pem/identity.pem"),
+    ("FILE with a PEM file that contains the certificates", "FILE", "../pem/ca.pem"),
+    ("FILE and NAME@REALM", '"FILE" principal="NAME@REALM"', '"../secrets/rack" principal="mm2@EXAMPLE.COM"'),
+    ("PASSWORD with the password of the private key", "= PASSWORD", "= open sesame"),
+    ("USER and PASSWORD", 'username="USER" password="PASSWORD"', 'username="mm2" password="p"'),
+    ("TOKEN", "TOKEN", "5f2b7d0c93a4e1867d0f4c5b6a79818e2d3c4b5a69788796a5b4c3d2e1f00112"),
+    ("the secret of the cluster", "SECRET", "0123456789abcdef"),
+    ("these lines", "(copy the value)", "sesame"),
+    ("these lines", "(the topics of the MirrorSourceConnector)", "orders"),
+    ("these lines", "(SSL or SASL_SSL)", "SSL"),
+    ("lines of this form", "(according to tls and authentication)", "SSL"),
+    ("lines of this form", "(topicsPattern)", "orders"),
+    ("lines of this form", "(groupsPattern)", "billing"),
+    ("lines of this form", "(include)", "orders"),
 )
-"""Fixes that are done by hand, as they need what the file does not have."""
+"""What a fix asks to replace, by the words with which it asks, and with what the test replaces it."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +106,12 @@ class Lines:
 
     @classmethod
     def of(cls, path: Path) -> Lines:
-        content = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+        return cls.of_text(path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode("iso-8859-1"))
+
+    @classmethod
+    def of_text(cls, content: str) -> Lines:
         found: list[Entry] = []
-        text = content.decode("iso-8859-1").replace("\r\n", "\n").split("\n")
+        text = content.replace("\r\n", "\n").split("\n")
         number = 0
         while number < len(text):
             size = 1
@@ -137,8 +162,46 @@ def with_key(text: str, key: str, value: str) -> str:
 
 
 def without_key(text: str, key: str) -> str:
-    """Return ``text`` without the line of ``key``."""
-    return "\n".join("" if re.match(rf"{re.escape(key)}\s*[=:]", line) else line for line in text.split("\n"))
+    """Return ``text`` without the lines of ``key``."""
+    found = [entry for entry in Lines.of_text(text).entries if entry.key == key]
+    for entry in found:
+        text = with_line(text, entry, "")
+    return text
+
+
+def filled(fix: str, lines: Iterable[str]) -> Iterator[str]:
+    """Yield ``lines`` with what the fix asks for in the place of its placeholders."""
+    for line in lines:
+        for words, placeholder, value in PLACEHOLDERS:
+            if words in fix:
+                line = line.replace(placeholder, value)  # noqa: PLW2901
+        yield line
+
+
+def done_by_hand(text: str, repair: Repair) -> str:
+    """Return ``text`` as in an example."""
+    if repair.copied:
+        return Path(repair.copied).read_text("iso-8859-1")
+    if "" in repair.written:
+        return repair.written[""]
+    for old, new in repair.replaced:
+        assert old in text, f"{old} is not in the file: {repair}"
+        text = text.replace(old, new)
+    for key in repair.removed:
+        text = without_key(text, key)
+    for key, value in repair.lines:
+        text = with_key(text, key, value)
+    return text
+
+
+def whole_file(fix: str) -> Iterator[str]:
+    """Yield the file that ``fix`` says to write instead."""
+    if fix.startswith("start from a copy of mm2.properties.example"):
+        yield (ROOT / "mm2.properties.example").read_text("iso-8859-1")
+    if re.search("(write|or write) .*lines( of this form.*)?:\n", fix):
+        lines = fix.partition("lines")[2].partition(":\n")[2].split("\n")
+        numbered = (line.replace("host:port", f"h{number}.example.com:9092") for number, line in enumerate(lines))
+        yield "\n".join((*filled(fix, numbered), ""))
 
 
 def applied(text: str, entry: Entry, fix: str) -> Iterator[str]:
@@ -150,7 +213,7 @@ def applied(text: str, entry: Entry, fix: str) -> Iterator[str]:
     def set_value(new: str) -> str:
         return with_line(text, entry, f"{entry.key} = {new}")
 
-    if re.search(r"^remove (the|this) line|, (or|then) remove (the|this) (line|one)", first):
+    if re.search(r"^remove (the|this) line|, (or|then) remove (the|this) (line(?! of )|one)", first):
         yield with_line(text, entry, "")
     if (match := re.search(r"^did you mean ([^ ?]+)\?$", first)) and IS_KEY.fullmatch(match[1]):
         last = entry.source.rpartition("=")[2].strip()
@@ -176,7 +239,17 @@ def applied(text: str, entry: Entry, fix: str) -> Iterator[str]:
             if removed := re.fullmatch(r"\s*remove (\S+)", line):
                 added = without_key(added, removed[1])
         yield added
-    if match := re.search(r"^add (.*topics\.exclude) = (.*), the rest of the default$", first):
+    if match := re.search(r"(?:^|, or )remove (?:this line or|the line of) (\S+)$", first):
+        if "this line or" in first:
+            yield with_line(text, entry, "")
+        yield without_key(text, match[1])
+    if match := re.search(r"(?:^|, )(?:and )?(?:write|add)(?: these lines[^:]*)?:$", first):
+        added = text
+        for line in filled(fix, copied):
+            key, _, written_value = line.strip().partition(" = ")
+            added = with_key(added, key, written_value)
+        yield added
+    if match := re.search(r"^add (.*topics\.exclude) = (.*), the rest of the default", first):
         yield with_key(text, match[1], match[2])
     if match := re.match(r"write each backslash twice: ", first):
         lost = {one[-1] for one in first.removeprefix(match[0]).split("; in SQL")[0].split(", ")}
@@ -196,47 +269,70 @@ def applied(text: str, entry: Entry, fix: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Effect:
-    """What of a file may not become weaker."""
+    """What of a file may not become weaker. ``flows`` are those that are enabled."""
 
+    flows: frozenset[str]
     replicated: frozenset[tuple[str, str]]
-    excluded: frozenset[tuple[str, str]]
+    groups: frozenset[tuple[str, str]]
     queries: int
     protection: frozenset[str]
 
 
-def protection(settings: NodeSettings, flows: set[Flow]) -> Iterator[str]:
-    for flow in (one for one in settings.flows if one.flow in flows):
-        for side, client in (("source", flow.clients.source_consumer), ("target", flow.clients.record_producer)):
-            if "SSL" in client.security_protocol.name.split("_"):
-                yield f"{flow.flow}: {side} is encrypted"
-            if client.sasl is not None:
-                yield f"{flow.flow}: {side} authenticates"
-        if flow.clients.fetch.isolation_level is IsolationLevel.READ_COMMITTED:
-            yield f"{flow.flow}: only committed records"
-        if flow.worker.exactly_once:
-            yield f"{flow.flow}: exactly once"
-        if flow.clients.produce.idempotent:
-            yield f"{flow.flow}: idempotent"
+def protection(flow: FlowSettings) -> Iterator[str]:
+    for side, client in (("source", flow.clients.source_consumer), ("target", flow.clients.record_producer)):
+        if "SSL" in client.security_protocol.name.split("_"):
+            yield f"{flow.flow}: {side} is encrypted"
+        if client.sasl is not None:
+            yield f"{flow.flow}: {side} authenticates"
+    if flow.clients.fetch.isolation_level is IsolationLevel.READ_COMMITTED:
+        yield f"{flow.flow}: only committed records"
+    if flow.worker.exactly_once:
+        yield f"{flow.flow}: exactly once"
+    if flow.clients.produce.idempotent:
+        yield f"{flow.flow}: idempotent"
 
 
-def effect(settings: NodeSettings, flows: set[Flow]) -> Effect:
-    enabled = [flow for flow in settings.flows if flow.enabled and flow.flow in flows]
+def effect(path: Path) -> Effect:
+    """Return what the flows of a file do, with defaults in the place of values that are errors."""
+    problems = ProblemLog(str(path))
+    file = read(path, (), problems)
+    flows = []
+    if file is not None:
+        reader = ClientReader(clusters=file.clusters, problems=problems)
+        flows = [read_flow(FlowProperties.of(file.properties, one), one, reader, path.parent) for one in file.flows]
+    enabled = [flow for flow in flows if flow.enabled]
     return Effect(
+        flows=frozenset(str(flow.flow) for flow in enabled),
         replicated=frozenset(
             (str(flow.flow), topic) for flow in enabled for topic in TOPICS if flow.topic_filter(topic)
         ),
-        excluded=frozenset(
-            (str(flow.flow), name)
-            for flow in enabled
-            for name, chosen in (
-                *((topic, flow.topic_filter(topic)) for topic in TOPICS),
-                *((f"group {group}", flow.group_filter(group)) for group in GROUPS),
-            )
-            if not chosen
-        ),
+        groups=frozenset((str(flow.flow), group) for flow in enabled for group in GROUPS if flow.group_filter(group)),
         queries=sum(len(flow.queries.in_order) for flow in enabled),
-        protection=frozenset(protection(settings, flows)),
+        protection=frozenset(line for flow in enabled for line in protection(flow)),
     )
+
+
+def says(problem: Problem, was: Effect, flow: str, name: str) -> bool:
+    """Return whether a fix says that ``flow`` selects ``name`` after it.
+
+    It names the flow to enable or a list with a pattern that matches, says that all others are selected, or renames a
+    cluster. An error means that nothing was replicated, so that only what other lines select can become more, unless no
+    line was read.
+    """
+    if "the whole file" in problem.rule or ALL_TOPICS.search(problem.fix) or f"{flow}.enabled" in problem.fix:
+        return True
+    if flow not in was.flows and (not problem.is_warning or "choose another alias" in problem.fix):
+        return True
+    if not problem.is_warning and SELECTS.search(problem.key or "topics"):
+        return True
+    return any(matches(word, name) for word in re.split(r"[\s,\"']+", problem.fix))
+
+
+def matches(pattern: str, name: str) -> bool:
+    try:
+        return re.fullmatch(pattern, name) is not None
+    except re.error:
+        return False
 
 
 def named(problems: tuple[Problem, ...]) -> set[tuple[str | None, str]]:
@@ -244,73 +340,145 @@ def named(problems: tuple[Problem, ...]) -> set[tuple[str | None, str]]:
 
 
 @pytest.fixture(autouse=True)
-def in_example_directory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(FILES)
+def in_example_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Copy the files, as some fixes create or change others beside them."""
+    shutil.copytree(FILES.parent, tmp_path / "snapshots" / "config", ignore=shutil.ignore_patterns("*.txt"))
+    (tmp_path / "golden").symlink_to(ROOT / "tests" / "golden")
+    monkeypatch.chdir(tmp_path / "snapshots" / "config" / "bad")
     monkeypatch.setenv("MM2_GOLDEN_HOST", "a.example.com")
-    monkeypatch.syspath_prepend(FILES.parent / "classes")
+    monkeypatch.syspath_prepend(Path("../classes").resolve())
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in FILES.glob("*.properties")))
-def test_every_fix_of_a_file(name: str, tmp_path: Path) -> None:
+def test_every_fix_of_a_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    examples = repairs.read(Path(name).with_suffix(".repairs"))
+    unused = list(examples)
     faults: list[str] = []
     left: list[str] = []
     for problem in load(Path(name)).problems:
-        if problem.line is None or problem.key is None or problem.file != name:
-            continue  # about the whole file or another one
-        results = list(in_its_file(name, problem, tmp_path))
+        first = problem.fix.split("\n", maxsplit=1)[0]
+        own = [one for one in examples if (one.key, one.fix) == (problem.key or "", first)]
+        unused = [one for one in unused if one not in own]
+        results = [*from_its_words(name, problem), *as_in_examples(name, problem, own, monkeypatch)]
         faults += filter(None, results)
-        if not results and not BY_HAND.search(problem.fix):
+        if not results and first not in ELSEWHERE:
             left.append(problem.fix)
     assert not faults, "\n".join(faults)
     assert not left, "fixes that nothing applies: " + "\n".join(left)
+    assert not unused, f"examples of fixes that no problem has: {unused}"
 
 
-def in_its_file(name: str, problem: Problem, tmp_path: Path) -> Iterator[str]:
+def from_its_words(name: str, problem: Problem) -> Iterator[str]:
     """Yield for each alternative of the fix what is wrong after it; empty: nothing."""
-    file = Lines.of(Path(name))
-    assert problem.line is not None
-    entry = file.at(problem.line)
-    troubled = {file.at(other.line).line for other in load(Path(name)).problems if other.line is not None}
-    alone = file.text(frozenset(one.line for one in file.entries if one.line not in troubled) | {entry.line, 1})
-    path = Path(f"advice-{tmp_path.name}.properties")  # in the same directory, for relative paths
-    try:
-        path.write_text(alone, "iso-8859-1")
-        if (problem.key, problem.rule) not in named(load(path).problems):
-            alone = file.text()
-            path.write_text(alone, "iso-8859-1")
-        before = load(path)
-        for text in applied(alone, entry, problem.fix):
-            path.write_text(text.replace("SELECT … FROM", "SELECT upper(value) AS value FROM"), "iso-8859-1")
-            after = load(path)
-            yield from judged(problem, before.problems, before.settings, after.problems, after.settings, name)
-    finally:
-        path.unlink(missing_ok=True)
+    if problem.line is None:
+        for text in whole_file(problem.fix):
+            yield judged(problem, name, observed(Path(name).read_text("iso-8859-1")), text)
+        if add := re.fullmatch(rf"add ({KEY}) = (\S+)", problem.fix):
+            text = Path(name).read_text("iso-8859-1")
+            yield judged(problem, name, observed(text), with_key(text, add[1], add[2]))
+    elif problem.file == name:
+        text = alone(name, problem)
+        old = observed(text)
+        entry = Lines.of(Path(name)).at(problem.line)
+        for after in applied(text, entry, problem.fix):
+            yield judged(problem, name, old, after)
 
 
-def judged(
-    problem: Problem,
-    problems: tuple[Problem, ...],
-    was: NodeSettings | None,
-    left: tuple[Problem, ...],
-    now: NodeSettings | None,
-    name: str,
+def as_in_examples(
+    name: str, problem: Problem, examples: Iterable[Repair], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
-    title = f"{name}: {problem.headline}\n    fix: {problem.fix}"
+    for repair in examples:
+        text = alone(name, problem)
+        old = observed(text)
+        with monkeypatch.context() as changed, in_place(repair, changed):
+            yield judged(problem, name, old, done_by_hand(text, repair))
+
+
+def alone(name: str, problem: Problem) -> str:
+    """Return the file without the other lines that have problems, if the problem is there without them."""
+    path = Path(name)
+    if problem.line is None:
+        return path.read_text("iso-8859-1")
+    file = Lines.of(path)
+    if problem.file == name:
+        entry = file.at(problem.line)
+    else:
+        entry = next(one for one in file.entries if one.key == problem.key)
+    others = {file.at(one.line).line for one in load(path).problems if one.line is not None and one.file == name}
+    text = file.text(frozenset(one.line for one in file.entries if one.line not in others) | {entry.line, 1})
+    if (problem.key, problem.rule) in named(load(written(text)).problems):
+        return text
+    text = file.text()
+    return text if (problem.key, problem.rule) in named(load(written(text)).problems) else path.read_text("iso-8859-1")
+
+
+def written(text: str) -> Path:
+    """Write a file in the directory of the others, for relative paths, and return its path."""
+    path = Path("advice.properties")
+    path.write_text(text, "iso-8859-1")
+    return path
+
+
+@contextmanager
+def in_place(repair: Repair, changed: pytest.MonkeyPatch) -> Iterator[None]:
+    """Set the variables, write the files and add the directories of ``repair``, and forget them at the end."""
+    for variable, value in repair.environment.items():
+        changed.setenv(variable, value)
+    for directory in repair.directories:
+        changed.syspath_prepend(Path(directory).resolve())
+    former: dict[Path, str | None] = {}
+    for path, content in repair.written.items():
+        if path:
+            file = Path(path)
+            former[file] = file.read_text("utf-8") if file.exists() else None
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(content, "utf-8")
+    forget_classes()
+    yield
+    for file, text in former.items():
+        if text is None:
+            file.unlink()
+        else:
+            file.write_text(text, "utf-8")
+    forget_classes()
+
+
+def forget_classes() -> None:
+    """Let Python import the modules of the examples again, as their files have changed."""
+    for module in [one for one in sys.modules if re.match("(acme|my|msk_iam)", one)]:
+        del sys.modules[module]
+    for directory in Path("..").rglob("__pycache__"):
+        shutil.rmtree(directory)
+    importlib.invalidate_caches()
+
+
+def observed(text: str) -> tuple[tuple[Problem, ...], Effect]:
+    """Return the problems of a file, and what its flows do."""
+    path = written(text)
+    return load(path).problems, effect(path)
+
+
+def judged(problem: Problem, name: str, before: tuple[tuple[Problem, ...], Effect], after: str) -> str:
+    """Return what is wrong with the file ``after`` a fix; empty: nothing."""
+    problems, old = before
+    left, now = observed(after.replace("SELECT … FROM", "SELECT upper(value) AS value FROM"))
+    new = {(key, rule) for key, rule in named(left) - named(problems) if not FOLLOWS.search(rule)}
+    if problem.line is None:  # a file of another kind, whose keys nobody looked at
+        new -= {(key, "unknown property, ignored") for key, _ in new}
     wrong = []
+    if named((problem,)) - named(problems):
+        wrong.append("the problem was not there before it")
     if named((problem,)) & named(left):
         wrong.append("the problem is still there")
-    if new := {(key, rule) for key, rule in named(left) - named(problems) if not FOLLOWS.search(rule)}:
+    if new:
         wrong.append(f"new problems: {new}")
-    if was is not None and now is not None:
-        both = {flow.flow for flow in was.flows} & {flow.flow for flow in now.flows}
-        old, current = effect(was, both), effect(now, both)
-        says = ENLARGES.search(problem.fix) or SELECTS.search(problem.fix)
-        if not says and (more := current.replicated - old.replicated):
-            wrong.append(f"replicates more: {sorted(more)}")
-        if not says and (less := old.excluded - current.excluded):
-            wrong.append(f"excludes less: {sorted(less)}")
-        if current.queries < old.queries:
-            wrong.append("a query is gone")
-        if weaker := old.protection - current.protection:
-            wrong.append(f"weaker: {sorted(weaker)}")
-    yield "" if not wrong else f"{title}\n    after it: {'; '.join(wrong)}"
+    gained = (*(now.replicated - old.replicated), *(now.groups - old.groups))
+    if more := sorted((flow, one) for flow, one in gained if not says(problem, old, flow, one)):
+        wrong.append(f"replicates more: {more}")
+    if now.queries < old.queries:
+        wrong.append("a query is gone")
+    if weaker := {line for line in old.protection - now.protection if line.split(":")[0] in now.flows}:
+        wrong.append(f"weaker: {sorted(weaker)}")
+    if not wrong:
+        return ""
+    return f"{name}: {problem.headline}\n    fix: {problem.fix}\n    after it: {'; '.join(wrong)}\n{after}"

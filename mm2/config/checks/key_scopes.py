@@ -39,6 +39,9 @@ from mm2.config.keys.worker_keys import WorkerSettings
 from mm2.config.security import security_keys
 from mm2.core.naming.names import Flow
 
+OLD_NAME = "old name"
+"""How the rule begins about a key that is used, but should have its new name."""
+
 
 def _specs(*models: type[KeyModel]) -> dict[str, KeySpec]:
     return {spec.name: spec for model in models for spec in declaration.specs(model)}
@@ -87,7 +90,7 @@ def _legacy(prefix: str) -> Rule:
     def judge(name: str, _text: str) -> Remark:
         new = java_derivation.LEGACY_NAMES[name]
         return Remark(
-            rule=f"old name, which Kafka 4 ignores; it is used here unless {prefix}{new} is set",
+            rule=f"{OLD_NAME}, which Kafka 4 ignores; it is used here unless {prefix}{new} is set",
             fix=f"write {prefix}{new}",
         )
 

@@ -12,8 +12,9 @@ from mm2.config.checks import key_scopes
 from mm2.config.checks.key_rules import REMOVE, KeyScope, UnknownKeyError, Weight
 from mm2.config.checks.meant_keys import CLOSE, is_about_selection, meant_key, meant_sql_key
 from mm2.config.clients.ignored_client_keys import ClientKind
+from mm2.config.grammar.java_types import read_list
 from mm2.config.grammar.problems import ProblemLog
-from mm2.config.grammar.properties import ARROWS, Entry, as_utf8
+from mm2.config.grammar.properties import ARROWS, Entry, as_utf8, escaped
 from mm2.config.grammar.secrets import is_secret
 from mm2.config.keys import class_keys, sql_keys
 from mm2.core.naming.names import Flow
@@ -70,7 +71,7 @@ def findings(entries: Mapping[str, Entry], aliases: Sequence[str]) -> Iterator[F
     """Return the findings about single lines: keys that are unknown, or have no or another effect at their place."""
     for entry in entries.values():
         if (found := _finding(entry, entries, aliases)) is not None:
-            yield _not_again(found, entries)
+            yield _with_default(_not_again(found, entries), entries)
 
 
 def _not_again(finding: Finding, entries: Mapping[str, Entry]) -> Finding:
@@ -81,6 +82,20 @@ def _not_again(finding: Finding, entries: Mapping[str, Entry]) -> Finding:
     for key in _SUGGESTED.findall(finding.fix):
         if (other := entries.get(key)) is not None:
             return replace(finding, fix=f"{key} is in line {other.line}: correct that line, then remove this one")
+    return finding
+
+
+def _with_default(finding: Finding, entries: Mapping[str, Entry]) -> Finding:
+    """Return ``finding`` with what its fix selects in addition: a list of exclusions replaces the default."""
+    if finding.rule.startswith(key_scopes.OLD_NAME):  # the list is used already
+        return finding
+    for name in ("topics.exclude", "groups.exclude"):
+        suggested = [key for key in _SUGGESTED.findall(finding.fix) if f".{key}".endswith(f".{name}")]
+        if suggested and name not in entries:
+            listed = read_list(finding.entry.value)
+            lost = [one for one in read_list(key_scopes.ALONE.defaults[name]) if one not in listed]
+            more = f"\nit replaces the default, so that what matches {escaped(', '.join(lost))} is no longer excluded"
+            return replace(finding, fix=finding.fix + more) if lost else finding
     return finding
 
 

@@ -28,6 +28,8 @@ class Missed:
 
 
 _JAVA_CODE = Missed("Java classes cannot be loaded", ("",))
+_BYTES = "keys and values are copied as bytes"
+_AS_BYTES = Missed(_BYTES, ("", "org.apache.kafka.common.serialization.ByteArraySerializer"))
 _METRICS = "metrics are served in Prometheus format on GET /metrics"
 
 _MISSED_BY_ALL: Mapping[str, Missed] = {
@@ -52,7 +54,9 @@ MISSED: Mapping[ClientKind, Mapping[str, Missed]] = {
         "delivery.timeout.ms": Missed(
             "a batch is retried until it is written or rejected with an error that cannot be retried", ("2147483647",)
         ),
+        "key.serializer": _AS_BYTES,
         "partitioner.class": Missed("records keep their partition"),
+        "value.serializer": _AS_BYTES,
     },
     ClientKind.ADMIN: {
         **_MISSED_BY_ALL,
@@ -60,7 +64,6 @@ MISSED: Mapping[ClientKind, Mapping[str, Missed]] = {
     },
 }
 
-_BYTES = "keys and values are copied as bytes"
 _NO_GROUP = "partitions are assigned to source tasks, not by a consumer group"
 _RETRIES = "errors that can be retried are retried without limit"
 _STEPS = "admin.timeout.ms limits administrative operations"
@@ -102,7 +105,6 @@ POINTLESS: Mapping[ClientKind, Mapping[str, str]] = {
     },
     ClientKind.PRODUCER: {
         **_POINTLESS_FOR_ALL,
-        "key.serializer": _BYTES,
         "linger.ms": "small batches are merged without waiting for more",
         "max.block.ms": "fetching pauses while producing is blocked",
         "metadata.max.idle.ms": "metadata is kept for the topics of the flow",
@@ -110,7 +112,6 @@ POINTLESS: Mapping[ClientKind, Mapping[str, str]] = {
         "partitioner.availability.timeout.ms": _PARTITION,
         "partitioner.ignore.keys": _PARTITION,
         "retries": _RETRIES,
-        "value.serializer": _BYTES,
     },
     ClientKind.ADMIN: {
         **_POINTLESS_FOR_ALL,

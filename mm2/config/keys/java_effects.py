@@ -1,7 +1,8 @@
 """Effects in Java of the keys that have none here, and what of a copy differs because of them.
 
 Taken from Kafka 4.3.1: MirrorMakerConfig.workerConfig and connectorBaseConfig decide which level of the file reaches
-the worker and the connectors, WorkerConfig, ConnectorConfig and the clients' ConfigDefs what a key is for.
+the worker and the connectors, WorkerConfig, ConnectorConfig and the clients' ConfigDefs what a key is for. For some of
+them, and all that change copies, a run of Java has shown it (tests/golden/java-4.3.1-ignored-keys.json).
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ class JavaEffect:
 
 
 _CONVERTS = JavaEffect(
-    "converts keys, values or headers of copies, heartbeats and checkpoints with it", (Aspect.RECORDS,)
+    "converts keys, values or headers of copies, heartbeats and checkpoints with it", (Aspect.RECORDS, Aspect.GROUPS)
 )
+_CONVERTS_HEADERS = JavaEffect("converts headers of copies with it", (Aspect.RECORDS,))
 _NOTHING_FOR_COPIES = JavaEffect("passes it to Connect, where it does not concern copies")
 _REST = JavaEffect("configures the REST interface of its workers")
 _METRICS = JavaEffect("configures its metrics")
@@ -41,7 +43,11 @@ _GROUP = JavaEffect("configures the group of its workers, and with it when tasks
 _CONSUMER_GROUP = JavaEffect("ignores it: its source tasks assign partitions without a group")
 _ERRORS = JavaEffect("handles errors of converters and transformations with it")
 _CONNECTS = JavaEffect("connects to brokers with it", (Aspect.TIMING,))
-_SERIALIZER = JavaEffect("ignores it: its tasks set their own")
+_DESERIALIZER = JavaEffect("ignores it: its tasks set their own")
+_SERIALIZER = JavaEffect(
+    "fails the task at the first record with another one than that of bytes",
+    (Aspect.RECORDS, Aspect.OFFSETS, Aspect.GROUPS),
+)
 _PARTITIONS = JavaEffect("ignores it: its source tasks choose the partition")
 _RETRIES = JavaEffect("fails an operation after this time or these attempts", (Aspect.TIMING,))
 _SHARE = JavaEffect("ignores it: it is for consumers of share groups")
@@ -87,14 +93,14 @@ EFFECTS: Mapping[str, JavaEffect] = {
     "group.instance.id": _CONSUMER_GROUP,
     "group.protocol": _CONSUMER_GROUP,
     "group.remote.assignor": _CONSUMER_GROUP,
-    "header.converter": _CONVERTS,
+    "header.converter": _CONVERTS_HEADERS,
     "header.converter.plugin.version": _LOADING,
     "heartbeat.interval.ms": _CONSUMER_GROUP,
     "interceptor.classes": JavaEffect("calls this class, which can change or drop records", (Aspect.RECORDS,)),
     "internal.throw.on.fetch.stable.offset.unsupported": _CONSUMER_GROUP,
     "key.converter": _CONVERTS,
     "key.converter.plugin.version": _LOADING,
-    "key.deserializer": _SERIALIZER,
+    "key.deserializer": _DESERIALIZER,
     "key.serializer": _SERIALIZER,
     "linger.ms": JavaEffect("waits this long for more records of a batch", (Aspect.TIMING,)),
     "listeners": _REST,
@@ -145,7 +151,7 @@ EFFECTS: Mapping[str, JavaEffect] = {
     "transactional.id": JavaEffect("writes with this ID, which its tasks replace if they are exactly-once"),
     "value.converter": _CONVERTS,
     "value.converter.plugin.version": _LOADING,
-    "value.deserializer": _SERIALIZER,
+    "value.deserializer": _DESERIALIZER,
     "value.serializer": _SERIALIZER,
     "worker.sync.timeout.ms": _GROUP,
     "worker.unsync.backoff.ms": _GROUP,

@@ -53,6 +53,8 @@ def node(source: KafkaCluster, target: KafkaCluster, recorded: Recorded) -> Iter
         f"A->B.{RECORD_KEY}": str(recorded.file),
         "sync.topic.configs.interval.seconds": "1",
         "sync.topic.acls.interval.seconds": "1",
+        "mm2.rest.admin": "true",
+        "mm2.rest.admin.token": "guarded-commands",
     }
     with Node(properties, name="guarded-node", env={"PYTHONPATH": str(ROOT)}) as node:
         node.wait_answering()

@@ -6,16 +6,23 @@ from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionT
 
 from tests.integration.guarded.permissions import (
     MAY_ALTER_CLUSTER,
+    USER,
     add,
+    allowed,
     binding,
     copy,
+    denied,
     remove,
     wait_for_reason,
+    wait_for_status,
     wait_for_topic,
 )
-from tests.integration.shared_node import SEEN
+from tests.integration.shared_node import COPIED, SEEN
 from tests.lab.cluster import KafkaCluster
+from tests.lab.commands import run
 from tests.lab.node import Node
+from tests.lab.records import plain, write
+from tests.lab.verify import wait_until_copied
 from tests.lab.waiting import wait_until
 
 Seen = set[tuple[str, str, str, str]]
@@ -75,6 +82,38 @@ def test_sync_topic_acls(node: Node, source: KafkaCluster, target: KafkaCluster)
     add(source, other)
     wanted.add(("User:ivan", "*", "READ", "ALLOW"))
     wait_until(lambda: acls_of(target, f"A.{topic}") == wanted, SEEN, "no ACL is removed on the target")
+
+
+def test_permissions_that_are_granted_on_a_remote_topic_last(
+    node: Node, source: KafkaCluster, target: KafkaCluster
+) -> None:
+    """As docs/how-to/troubleshooting.md says, over two rounds of the sync of ACLs, whose source has no such ACL."""
+    add(target, MAY_ALTER_CLUSTER)
+    topic = source.create_topic("orders-granted")
+    remote = f"A.{topic}"
+    forbidden, granted = denied(AclOperation.WRITE, remote), allowed(AclOperation.WRITE, remote)
+    add(target, forbidden)
+    write(source.bootstrap, topic, plain(10))
+    assert f"WRITE on topic {remote}" in wait_for_status(node, topic, "FAILED")["partitions"][0]["error"]
+    remove(target, forbidden)
+    add(target, granted)
+    restarted = run("mm2", "restart", str(node.file), "MirrorSourceConnector-0", "--flow", "A->B")
+    assert restarted.code == 0, restarted.stderr
+    wait_until_copied((source.bootstrap, topic), (target.bootstrap, remote), COPIED)
+    own = (f"User:{USER}", "*", "WRITE", "ALLOW")
+    wait_sync(source, target, topic, "olga")
+    wait_sync(source, target, topic, "pavel")
+    assert acls_of(target, remote) == {own} | {(f"User:{name}", "*", "READ", "ALLOW") for name in ("olga", "pavel")}
+    write(source.bootstrap, topic, plain(10, first=10))
+    wait_until_copied((source.bootstrap, topic), (target.bootstrap, remote), COPIED)
+    wait_for_topic(node, topic, "RUNNING")
+
+
+def wait_sync(source: KafkaCluster, target: KafkaCluster, topic: str, principal: str) -> None:
+    """Wait until a round of the sync that begins now has created an ACL: another one of the source tells."""
+    add(source, binding(AclOperation.READ, topic, principal=principal))
+    synced = (f"User:{principal}", "*", "READ", "ALLOW")
+    wait_until(lambda: synced in acls_of(target, f"A.{topic}"), SEEN, f"the ACL of {principal} is synced")
 
 
 def test_no_permission_to_create_acls(node: Node, source: KafkaCluster, target: KafkaCluster) -> None:

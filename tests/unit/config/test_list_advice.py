@@ -46,7 +46,8 @@ from tests.unit.config.files import loaded
         (
             "A->B.topics = __.*",
             "the default of topics.exclude contains every element, so only heartbeats are replicated",
-            r"add A->B.topics.exclude = mm2.*\\.internal, .*\\.replica, the rest of the default",
+            r"add A->B.topics.exclude = mm2.*\\.internal, .*\\.replica, the rest of the default, so that what matches "
+            "__.* is replicated",
         ),
     ],
 )

@@ -137,7 +137,25 @@ def test_near_misses_of_queries(tmp_path: Path, key: str, fix: str) -> None:
 )
 def test_no_line_about_topics_or_groups_is_to_be_removed(tmp_path: Path, key: str, fix: str) -> None:
     (problem,) = loaded(tmp_path, f"{key} = secret.*\n").problems
-    assert problem.fix == fix
+    assert problem.fix.split("\n")[0] == fix
+
+
+@pytest.mark.parametrize(
+    ("lines", "more"),
+    [
+        ("topic.blacklist = secret.*", ["mm2.*\\\\.internal, .*\\\\.replica, __.*"]),
+        ("topic.blacklist = secret.*, __.*", ["mm2.*\\\\.internal, .*\\\\.replica"]),
+        ("A->B.groups.blacklists = tmp", ["console-consumer-.*, connect-.*, __.*"]),
+        ("A->B.groups.blacklists = tmp, console-consumer-.*, connect-.*, __.*", []),
+        ("A->B.groups.blacklists = tmp\ngroups.exclude = old-.*", []),
+    ],
+)
+def test_a_fix_says_what_a_list_of_exclusions_no_longer_excludes(tmp_path: Path, lines: str, more: list[str]) -> None:
+    """The list replaces the default, so that internal topics of the brokers would be replicated unnoticed."""
+    (problem,) = loaded(tmp_path, f"{lines}\n").problems
+    assert problem.fix.split("\n")[1:] == [
+        f"it replaces the default, so that what matches {one} is no longer excluded" for one in more
+    ]
 
 
 def test_what_is_about_a_selection() -> None:
