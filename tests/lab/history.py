@@ -105,6 +105,7 @@ def _read_once(
             "isolation.level": isolation,
             "check.crcs": True,
             "fetch.wait.max.ms": 50,
+            "receive.message.max.bytes": 400_000_000,  # limits what a batch decompresses to, for which it tries sizes
             "log_level": 0,
             **settings,
         }

@@ -20,11 +20,13 @@ MARKER_TYPE_AT = HEADER_BYTES + 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredBatch:
-    """The header of one batch in format 2. ``control``: a transaction marker; ``aborts``: that of an abort."""
+    """The header of one batch in format 2, with its ``size`` in bytes. ``control``: a transaction marker; ``aborts``:
+    that of an abort."""
 
     partition: int
     base_offset: int
     last_offset: int
+    size: int
     transactional: bool
     control: bool
     aborts: bool
@@ -67,6 +69,7 @@ def read_batches(partition: int, content: bytes | mmap, start: int = 0) -> Itera
             partition=partition,
             base_offset=base_offset,
             last_offset=base_offset + last_delta,
+            size=LENGTH_END + length,
             transactional=bool(attributes & TRANSACTIONAL),
             control=control,
             aborts=control and MARKER_TYPE.unpack_from(content, place + MARKER_TYPE_AT)[0] == ABORT,

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 
 from tests.integration.queries.conftest import Queried
+from tests.lab import scratch
 from tests.lab.history import read_topic
 from tests.lab.records import Outgoing
+from tests.lab.stored_batches import stored_batches
 
 MB = 1024 * 1024
-ONE_BATCH = {"batch.size": 100 * MB, "batch.num.messages": 100_000, "message.max.bytes": 100 * MB, "linger.ms": 2_000}
-"""Settings of librdkafka, with which a burst of records is one batch."""
+ONE_BATCH = {"batch.size": 100 * MB, "batch.num.messages": 100_000, "message.max.bytes": 100 * MB, "linger.ms": 60_000}
+"""Settings of librdkafka, with which all records before a flush are one batch, however slow the test is."""
 
 LARGE = Outgoing(key=b"large", value=bytes(20 * MB), partition=0)
 """More than a record may take by default."""
 
 
 def order(number: int) -> Outgoing:
-    return Outgoing(value=json.dumps({"n": number, "card": "4111-0000-1111-1111", "pad": "x" * 10_000}).encode())
+    """An order of 10 kB, of which 150 bytes remain in a zstd batch."""
+    noise = random.Random(number).randbytes(140).hex()
+    value = {"n": number, "card": "4111-0000-1111-1111", "noise": noise, "pad": "x" * 9_800}
+    return Outgoing(value=json.dumps(value).encode(), partition=0)
 
 
 def test_a_batch_with_sixty_megabytes_of_json_is_masked(queried: Queried) -> None:
@@ -29,6 +35,9 @@ def test_a_batch_with_sixty_megabytes_of_json_is_masked(queried: Queried) -> Non
     flow.wait_passed(queried.node, topic)
     written, copied = flow.written(topic)[0], flow.copied(topic)[0]
     assert sum(len(record.value or b"") for record in written) > 60_000_000
+    (batch,) = stored_batches(flow.source.broker(1).directory / scratch.DATA, topic)
+    assert (batch.base_offset, batch.last_offset) == (0, 5_999)
+    assert 800_000 < batch.size < MB
     expected = [(record.value or b"").replace(b"4111-0000-1111-1111", b"****-1111") for record in written]
     assert [record.value for record in copied] == expected
     assert "failed; restarting" not in queried.node.process.output()[since:], "a lane"
