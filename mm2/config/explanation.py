@@ -8,19 +8,17 @@ from dataclasses import dataclass
 from mm2.config.checks.key_rules import Weight
 from mm2.config.clients.client_keys import (
     MERGED_BYTES,
-    AdminKeys,
     ClientKeys,
     ConsumerKeys,
     ProducerKeys,
-    WorkerClientKeys,
 )
+from mm2.config.effective import CLIENTS, node_models, of_model
 from mm2.config.flows import FlowProperties, storage_configs
 from mm2.config.grammar.values import Properties, Value
 from mm2.config.keys import declaration
 from mm2.config.keys.connector_keys import CONNECTORS
 from mm2.config.keys.declaration import KeyModel
-from mm2.config.keys.election_keys import election_models
-from mm2.config.keys.node_keys import FileSettings, OwnFlowSettings, OwnSettings, RestSettings
+from mm2.config.keys.node_keys import OwnFlowSettings
 from mm2.config.keys.sql_keys import LETTERS, PREFIX, of_name
 from mm2.config.keys.worker_keys import WorkerSettings
 from mm2.config.keys.zookeeper_keys import PREFIX as ZOOKEEPER
@@ -41,11 +39,11 @@ FOLLOWS = "follows from other settings"
 
 _SHORT: Mapping[str, tuple[str, type[ClientKeys]]] = {
     "source_producer": ("source producer (offset syncs on the source)", ProducerKeys),
-    "source_admin": ("source admin", AdminKeys),
+    "source_admin": ("source admin", CLIENTS["source_admin"]),
     "target_consumer": ("target consumer", ConsumerKeys),
     "target_producer": ("target producer (offset syncs on the target)", ProducerKeys),
-    "target_admin": ("target admin", AdminKeys),
-    "worker": ("group and storage topics", WorkerClientKeys),
+    "target_admin": ("target admin", CLIENTS["target_admin"]),
+    "worker": ("group and storage topics", CLIENTS["worker"]),
 }
 """Clients whose defaults are not shown."""
 
@@ -70,8 +68,7 @@ class Section:
 def explain_node(file: File) -> tuple[Section, ...]:
     """Explain the settings of the node itself."""
     spark = [_line(name, value) for name, value in file.properties.items() if name.startswith("spark.")]
-    own: tuple[type[KeyModel], ...] = (FileSettings, RestSettings, *election_models(), OwnSettings)
-    lines = (line for model in own for line in _all(model, file.properties))
+    lines = (line for model in node_models() for line in _all(model, file.properties))
     return (Section("node", (*(line for line in lines if not _is_unused_tls(line)), *spark)),)
 
 
@@ -142,11 +139,11 @@ def explain_rest(file: File) -> Section:
 
 
 def _all(model: type[KeyModel], properties: Properties) -> Iterator[ExplainedLine]:
-    for spec in declaration.specs(model):
-        if (value := properties.get(spec.name)) is not None:
-            yield _line(spec.name, value)
+    for _, name in (settings := of_model("", model, properties)):
+        if (value := properties.get(name)) is not None:
+            yield _line(name, value)
         else:
-            yield ExplainedLine(spec.name, spec.default or "", DEFAULT)
+            yield ExplainedLine(name, settings["", name].text or "", DEFAULT)
 
 
 def _client(model: type[ClientKeys], properties: Properties) -> Iterator[ExplainedLine]:

@@ -13,16 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+from mm2.config import effective
 from mm2.config.clients.flow_clients import FlowClients
+from mm2.config.effective import CLIENTS, CONNECTOR, NOT_SET, OWN, Settings, client_place, of_client
 from mm2.config.flows import FlowProperties
 from mm2.config.grammar.properties import Entry
 from mm2.config.keys import zookeeper_keys
 from mm2.config.keys.sql_keys import PREFIX
 from mm2.config.keys.update_mode import UpdateMode
 from mm2.config.load import File
-from mm2.config.reload import effective
 from mm2.config.reload.changes import Change, FileDiff, FlowDiff
-from mm2.config.reload.effective import CLIENTS, CONNECTOR, NOT_SET, OWN, Settings, client_place, of_client
 from mm2.config.security.listeners import key_prefix
 from mm2.config.settings import FlowSettings, NodeSettings
 from mm2.config.sql.topic_queries import TopicQueries

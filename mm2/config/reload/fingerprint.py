@@ -11,11 +11,11 @@ import hashlib
 import json
 from collections.abc import Mapping
 
+from mm2.config import effective
+from mm2.config.effective import CONNECTOR, OWN, Setting, of_client
 from mm2.config.flows import FlowProperties
 from mm2.config.keys.sql_keys import PREFIX
-from mm2.config.reload import effective
 from mm2.config.reload.comparison import ParsedConfig
-from mm2.config.reload.effective import CONNECTOR, OWN, Setting, of_client
 from mm2.config.settings import FlowSettings
 from mm2.core.settings.row_query import RowQuery
 

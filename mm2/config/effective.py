@@ -1,7 +1,8 @@
 """Every effective setting of a flow or a node, with its line and update mode.
 
-The basis for comparing files (`mm2.config.reload.comparison`) and nodes (`mm2.config.reload.fingerprint`). Values are
-typed, so that ``+5`` and ``5``, ``TRUE`` and ``true``, ``a,b`` and ``a, b`` are the same.
+The basis for explaining a file (`mm2.config.explanation`), and for comparing files (`mm2.config.reload.comparison`) and
+nodes (`mm2.config.reload.fingerprint`). Values are typed, so that ``+5`` and ``5``, ``TRUE`` and ``true``, ``a,b`` and
+``a, b`` are the same.
 """
 
 from __future__ import annotations
@@ -100,12 +101,12 @@ def of_flow(flow: FlowProperties, *, enabled: bool) -> Settings:
     replication are left out."""
     settings: Settings = {}
     for model in CONNECTORS if enabled else (HeartbeatSettings,):
-        settings |= _of_model(CONNECTOR, model, flow.connector)
+        settings |= of_model(CONNECTOR, model, flow.connector)
     if enabled:
-        settings |= _of_model(OWN, OwnFlowSettings, flow.own)
+        settings |= of_model(OWN, OwnFlowSettings, flow.own)
         settings |= {(OWN, setting.name): setting for setting in _of_queries(flow.sql)}
         settings |= {(CONNECTOR, setting.name): setting for setting in _of_own_classes(flow.connector)}
-    settings |= _of_model(WORKER, WorkerSettings, flow.worker)
+    settings |= of_model(WORKER, WorkerSettings, flow.worker)
     settings |= {
         (WORKER, name): _as_written(name, value, UpdateMode.RUNNING)
         for name, value in storage_configs(flow.worker).items()
@@ -113,16 +114,20 @@ def of_flow(flow: FlowProperties, *, enabled: bool) -> Settings:
     for field, client in CLIENTS.items():
         place = client_place(field)
         for keys in (client, *security_keys.MODELS):
-            settings |= _of_model(place, keys, flow.clients[field])
+            settings |= of_model(place, keys, flow.clients[field])
     return settings
+
+
+def node_models() -> tuple[type[KeyModel], ...]:
+    """Return the keys of the node itself, in the order in which they are explained."""
+    return (FileSettings, RestSettings, *election_models(), OwnSettings)
 
 
 def of_node(file: Properties) -> Settings:
     """Return the settings of the node itself."""
     settings: Settings = {}
-    models: tuple[type[KeyModel], ...] = (FileSettings, RestSettings, *election_models(), OwnSettings)
-    for model in models:
-        settings |= _of_model(NODE, model, file)
+    for model in node_models():
+        settings |= of_model(NODE, model, file)
     passed_on = {name: value for name, value in file.items() if name.startswith(_PASSED_ON)}
     return settings | {
         (NODE, name): _as_written(
@@ -138,7 +143,8 @@ def lines_of(flow: FlowProperties) -> Iterator[str]:
         yield from (value.entry.key for value in properties.values() if value.entry is not None)
 
 
-def _of_model(place: str, model: type[KeyModel], properties: Properties) -> Settings:
+def of_model(place: str, model: type[KeyModel], properties: Properties) -> Settings:
+    """Return every key of ``model`` in the order of its declaration."""
     typed = declaration.read(model, properties, ProblemLog(""))  # only valid files are compared
     settings: Settings = {}
     for spec in declaration.specs(model):
