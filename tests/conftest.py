@@ -17,6 +17,7 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import Scheduling
 
+from mm2.core.masking import Mask, masked
 from tests.lab import spark_jvm, tools
 from tests.lab.confirm import FailureRecorder
 from tests.lab.durations import DurationRecorder
@@ -102,6 +103,12 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 def _tier(item: pytest.Item) -> str:
     """The name of the directory under tests/ that the test lives in."""
     return item.path.relative_to(Path(__file__).parent).parts[0]
+
+
+@pytest.fixture(autouse=True)
+def own_mask() -> None:
+    """Forget the secrets of other tests, which are ordinary words such as ``password`` and would be hidden here."""
+    vars(masked).update(vars(Mask()))
 
 
 @pytest.fixture
