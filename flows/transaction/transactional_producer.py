@@ -11,17 +11,20 @@ from typing import TypeVar
 from flows.batch.target_batch import ProducerId
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.timeouts import TIMEOUTS, Timeouts
-from flows.transaction.record_writer import PURPOSE, NotWritten, Records, RecordWriter
 from mm2.core.lanes.lease import TaskProducer
 from mm2.core.naming.names import TopicPartition
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
+from mm2.kafka.logs.record_writer import NotWritten, Records, RecordWriter
 from mm2.kafka.logs.transaction_coordinator import Fenced, TransactionCoordinator
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.transaction_requests import ProducerIdAndEpoch
 
 T = TypeVar("T")
+
+PURPOSE = "transactions"
+"""Not the connection of the records: its requests would wait for theirs."""
 
 _CONCURRENT_MS, _CONCURRENT_MAX_MS = 4, 20  # the coordinator is still writing the markers of the last transaction
 
@@ -66,7 +69,7 @@ class TransactionalProducer:
             cluster, producer.transactional_id, timeout_ms=timeout_ms, purpose=PURPOSE
         )
         self._producer = ProducerIdAndEpoch(producer.producer_id, producer.epoch)
-        self._writer = RecordWriter(cluster, self._coordinator, producer.transactional_id)
+        self._writer = RecordWriter(cluster, self._coordinator, producer.transactional_id, purpose=PURPOSE)
         self._failure: ClusterError | None = None
 
     @property

@@ -17,13 +17,13 @@ from flows.target.producer import Producer
 from flows.transaction.ack_deadline import AckDeadline
 from flows.transaction.excluded_partitions import ExcludedPartitions
 from flows.transaction.missing_markers import MissingMarkers
-from flows.transaction.record_writer import NotWritten
 from flows.transaction.transaction import Transaction
 from flows.transaction.transactional_producer import CannotCommit, TransactionalProducer
 from mm2.core.lanes.lease import TaskProducer, TransactionsLease
 from mm2.core.naming.names import TopicPartition
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.logs.record_writer import NotWritten
 
 log = logging.getLogger("mm2.transactions")
 

@@ -8,27 +8,20 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
-
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from mm2.core.naming.names import TopicPartition
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterError
+from mm2.kafka.logs.record_writer import NotWritten, RecordWriter
 from mm2.kafka.logs.transaction_coordinator import Fenced, TransactionCoordinator
 from mm2.kafka.protocol.error_codes import ErrorCode
-from mm2.kafka.protocol.produce_request import ProduceRequest
-from mm2.kafka.protocol.transaction_requests import NO_PRODUCER, ProducerIdAndEpoch
+from mm2.kafka.protocol.transaction_requests import NO_PRODUCER
 from mm2.kafka.retrying import retried_until
 
 log = logging.getLogger(__name__)
 
-_ACKS_ALL = -1
-_BATCH_BYTES = 512 * 1024  # below any sensible max.message.bytes (Kafka's default is 1 MiB)
 _FIRST_PAUSE_MS = 20  # as in Java: the time a coordinator needs to write its markers after a commit
-_ANSWER_MS = 10_000  # per response to a produce request
 _ABORT_MS = 5_000  # to abort after a failure; otherwise the broker aborts after the transaction's timeout
-_HIGHEST_SEQUENCE = 2**31 - 1
 
 _LOST = frozenset(  # the broker lost our producer state or transaction: retry all of it with a new epoch
     {
@@ -39,13 +32,6 @@ _LOST = frozenset(  # the broker lost our producer state or transaction: retry a
         ErrorCode.TRANSACTION_ABORTABLE,
     }
 )
-
-
-class RecordBatch(NamedTuple):
-    """An encoded batch of ``records`` records."""
-
-    raw: bytes
-    records: int
 
 
 class TransactionalWriter:
@@ -67,12 +53,12 @@ class TransactionalWriter:
         self._cluster = cluster
         self._id = transactional_id
         self._timeout_ms = timeout_ms
-        self._purpose = purpose
         self._settings = replace(cluster.settings, retry_backoff_ms=_FIRST_PAUSE_MS)
-        self._answer_ms = min(cluster.settings.request_timeout_ms, _ANSWER_MS)
         self._coordinator = TransactionCoordinator(cluster, transactional_id, timeout_ms=timeout_ms, purpose=purpose)
+        self._writer = RecordWriter(
+            cluster, self._coordinator, transactional_id, purpose=purpose, first_pause_ms=_FIRST_PAUSE_MS
+        )
         self._producer = NO_PRODUCER
-        self._sequences: dict[TopicPartition, int] = {}
         self._perhaps_open = False  # a transaction
         self._epoch_spent = False  # unknown which of its sequences were used
         self._one_at_a_time = asyncio.Lock()
@@ -127,19 +113,16 @@ class TransactionalWriter:
     async def _transaction(
         self, partition: TopicPartition, records: Sequence[tuple[bytes, bytes | None]], deadline: float
     ) -> int:
-        first = self._sequences.get(partition, 0)
-        batches = record_batches(records, self._producer, first)
-        last = -1
         self._perhaps_open = self._epoch_spent = True  # until the commit succeeded, also in case of cancellation
         await retried_until(partial(self._coordinator.add, self._producer, [partition]), self._settings, deadline)
-        for batch in batches:
-            base_offset = await retried_until(partial(self._produce, partition, batch), self._settings, deadline)
-            last = base_offset + batch.records - 1
+        try:
+            last = await self._writer.write(self._producer, {partition: records}, deadline=deadline)
+        except NotWritten as failed:
+            raise failed.error from failed
         await retried_until(partial(self._coordinator.commit, self._producer), self._settings, deadline)
         self._perhaps_open = self._epoch_spent = False
-        self._sequences[partition] = next_sequence(first, len(records))
         await self._wait_visible(deadline)
-        return last
+        return last[partition]
 
     async def _wait_visible(self, deadline: float) -> None:
         """Wait until every marker is written. The transaction is committed even if this fails."""
@@ -169,47 +152,5 @@ class TransactionalWriter:
     async def _new_epoch(self, deadline: float) -> None:
         init = partial(self._coordinator.init, self._producer)
         self._producer = await retried_until(init, self._settings, deadline)
-        self._sequences.clear()
+        self._writer.new_epoch()
         self._epoch_spent = False
-
-    async def _produce(self, partition: TopicPartition, batch: RecordBatch) -> int:
-        leader = await self._cluster.leader(partition)
-        request = ProduceRequest(
-            acks=_ACKS_ALL,
-            timeout_ms=self._answer_ms,
-            batches={partition: [batch.raw]},
-            transactional_id=self._id,
-        )
-        # twice the time, so that the broker can report its own timeout
-        answer = await self._cluster.send(
-            leader.node_id, request, purpose=self._purpose, timeout_ms=2 * self._answer_ms
-        )
-        (result,) = answer.partitions
-        if (refused := result.broker_error(self._cluster.settings.alias)) is not None:
-            self._cluster.forget(partition)
-            self._coordinator.check(refused.code, refused.what, refused.words, partition.topic)
-        return int(result.base_offset)
-
-
-def next_sequence(sequence: int, records: int) -> int:
-    """Return the sequence after ``records`` more records; it wraps to 0 after the highest."""
-    return (sequence + records) & _HIGHEST_SEQUENCE
-
-
-def record_batches(
-    records: Sequence[tuple[bytes, bytes | None]], producer: ProducerIdAndEpoch, sequence: int
-) -> list[RecordBatch]:
-    """Return transactional batches of these records (key, value), timestamped now, from ``sequence`` on."""
-    now_ms = int(time.time() * 1000)
-    batches: list[RecordBatch] = []
-    taken = 0
-    while taken < len(records):
-        builder = DefaultRecordBatchBuilder(2, 0, 1, *producer, next_sequence(sequence, taken), _BATCH_BYTES)
-        inside = 0
-        for key, value in records[taken:]:
-            if builder.append(inside, now_ms, key, value, []) is None:
-                break
-            inside += 1
-        batches.append(RecordBatch(bytes(builder.build()), inside))
-        taken += inside
-    return batches

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiokafka.record.default_records import DefaultRecordBatch
 
-from mm2.kafka.logs.transactional_writer import record_batches
+from mm2.kafka.logs.record_writer import record_batches
 from mm2.kafka.protocol.transaction_requests import ProducerIdAndEpoch
 
 
