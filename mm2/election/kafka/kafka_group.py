@@ -31,7 +31,7 @@ from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.connection.diagnosis import cut_off
 from mm2.kafka.errors import BrokerError, ClusterError, RequestTimedOut, Unreachable
 from mm2.kafka.groups.group_protocol import group_protocol
-from mm2.kafka.groups.member_requests import COORDINATOR_MOVED, NOT_A_MEMBER, GroupMember, MemberRequests
+from mm2.kafka.groups.member_requests import COORDINATOR_MOVED, NOT_A_MEMBER, MemberRequests, MemberTerms
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.membership_requests import JoinedGroup
 
@@ -113,7 +113,7 @@ class KafkaGroup(SessionElection):
         super().__init__(info, assign, store=group, name=group)
         self._cluster = cluster
         self._settings = settings
-        member = GroupMember(
+        member = MemberTerms(
             group_id=settings.group_id,
             protocol_type=PROTOCOL_TYPE,
             client_id=cluster.settings.client_id,

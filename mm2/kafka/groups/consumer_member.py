@@ -31,7 +31,7 @@ from mm2.kafka.errors import BrokerError, ClusterError, RequestTimedOut, Unreach
 from mm2.kafka.groups.group_coordinators import ask_coordinators
 from mm2.kafka.groups.groups import COMMIT_BYTES, commit_row_bytes
 from mm2.kafka.groups.member_errors import MembershipRefused, member_commit_error, refused
-from mm2.kafka.groups.member_requests import COORDINATOR_MOVED, NOT_A_MEMBER, GroupMember, MemberRequests, end, unless
+from mm2.kafka.groups.member_requests import COORDINATOR_MOVED, NOT_A_MEMBER, MemberRequests, MemberTerms, end, unless
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.group_requests import CONSUMER_PROTOCOL
 from mm2.kafka.protocol.membership_requests import Generation, JoinedGroup, MemberCommitRequest
@@ -287,7 +287,7 @@ class ConsumerMember:
         self._handler = handler
         self._where = f"group {group.group_id}: {client_id}"
         self._session = MemberSession(group, self._lose)
-        member = GroupMember(
+        member = MemberTerms(
             group_id=group.group_id,
             protocol_type=CONSUMER_PROTOCOL,
             client_id=client_id,

@@ -64,7 +64,7 @@ NOT_A_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERAT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMember:
+class MemberTerms:
     """What a member tells the coordinator about itself. Durations are milliseconds.
 
     ``client_id`` is the start of the member ID that the broker assigns. ``protocol_type``: ``consumer``, or another use
@@ -101,7 +101,7 @@ class MemberRequests:
        the wait ends with their error.
     """
 
-    def __init__(self, cluster: Cluster, group: GroupMember, session: ProvenSession) -> None:
+    def __init__(self, cluster: Cluster, group: MemberTerms, session: ProvenSession) -> None:
         self._cluster = cluster
         self._group = group
         self._session = session
