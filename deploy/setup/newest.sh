@@ -55,7 +55,8 @@ fi
 
 sh deploy/setup/environment.sh $environment "$python"
 
-# The flows wait for brokers and for Spark most of the time, the fast tests never wait for long.
+# The flows wait for brokers and for Spark most of the time, the fast tests never wait for long: they have the lowest
+# priority, and can therefore run beside other tests, too.
 echo "versions: a plain and a SQL flow with Java $NEWEST_JAVA ($java), meanwhile:"
 results=tests/integration/queries/test_results.py
 flows=$(mktemp)
@@ -67,7 +68,7 @@ running=$!
 
 echo "versions: fast tests with Python $NEWEST_PYTHON ($python), properties with a few examples"
 code=0
-MM2_HYPOTHESIS=few $environment/bin/pytest -n "$workers" --dist loadfile \
+MM2_HYPOTHESIS=few nice -n 19 $environment/bin/pytest -n "$workers" --dist loadfile \
     tests/unit tests/property tests/golden tests/snapshots tests/contract || code=1
 wait $running || code=1
 echo "versions: the two flows with Java $NEWEST_JAVA:"
