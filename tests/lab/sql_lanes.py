@@ -38,7 +38,7 @@ def feeders(node: Node) -> list[psutil.Process]:
 
 
 def is_runner(worker: psutil.Process) -> bool:
-    """Return whether this Python worker of Spark listens for a feeder (flows/sql/lane_query.py)."""
+    """Return whether this Python worker of Spark listens for a feeder (flows/sql/lane_workers.py)."""
     return any(path.endswith(".sock") for path in _unix_sockets(worker))
 
 

@@ -14,7 +14,8 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from flows.sql.exchange import QueryInput, RowExchange
-from flows.sql.lane_query import checked, fed_rows, socket_path
+from flows.sql.lane_query import checked, fed_rows
+from flows.sql.lane_workers import socket_path
 from flows.sql.rows import ROWS_PER_BATCH
 from mm2.core.settings.row_query import COLUMNS
 from tests.integration.sql.queries import lane_query

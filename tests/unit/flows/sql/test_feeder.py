@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from flows.sql.frames import lead
-from flows.sql.lane_query import Feeder
+from flows.sql.lane_workers import Feeder
 from flows.sql.rows import OFFSET, PADDING_ROWS
 from mm2.core.settings.row_query import COLUMNS
 from tests.lab import old_formats

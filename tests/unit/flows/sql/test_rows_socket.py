@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.sql.lane_query import LONGEST_PATH, socket_path
+from flows.sql.lane_workers import LONGEST_PATH, socket_path
 
 
 def test_each_attempt_and_each_job_has_its_own_socket() -> None:
