@@ -1,8 +1,8 @@
 # Verbs only. What takes more than a line lives in deploy/setup/ or in the package that the verb calls.
 KAFKA := 4.3.1
 BIN := .venv/bin
-MEASURED := tests/unit tests/golden tests/snapshots
-UNMEASURED := tests/property tests/contract # three times as slow while coverage is measured, and nothing is covered by them alone
+MEASURED := tests/unit/core tests/unit/config tests/golden tests/snapshots
+UNMEASURED := tests/unit tests/property tests/contract # coverage slows tests down: that of a package is due to its own tests
 SLOW := tests/integration tests/parity tests/faults
 # Test processes side by side: more than cores, as tests wait for brokers, JVMs and timers. Which files
 # stay together, and what runs first: tests/lab/stages.py.
@@ -37,7 +37,7 @@ test: ## all tests but the long ones: those without sockets first, then on real 
 
 test-fast: setup ## tests without brokers, with the coverage that is demanded
 	@$(BIN)/pytest -n $(FAST_WORKERS) $(SPREAD) $(MEASURED) --cov --cov-report=
-	@$(BIN)/pytest -n $(FAST_WORKERS) $(SPREAD) $(UNMEASURED)
+	@$(BIN)/pytest -n $(FAST_WORKERS) $(SPREAD) $(UNMEASURED) --ignore tests/unit/core --ignore tests/unit/config
 	@$(BIN)/coverage report --include='mm2/core/*' --fail-under=$(CORE) --skip-covered
 	@$(BIN)/coverage report --include='mm2/config/*' --fail-under=$(CONFIG) --skip-covered
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tests.faults.node_group import COPIED, NOISE
 from tests.lab.arrivals import Arrivals
 from tests.lab.cluster import KafkaCluster
@@ -23,6 +25,7 @@ PAUSE = 2.0  # seconds: records arrive several times a second; a new JVM takes t
 STARTS = 150.0  # seconds until a new JVM runs a query, on busy cores
 
 
+@pytest.mark.long  # an engine that dies: test_each_kind.py; the death of one for queries: tests/integration/queries
 def test_plain_flows_run_on_while_queries_appear_die_and_disappear(
     cluster_a: KafkaCluster, cluster_b: KafkaCluster
 ) -> None:

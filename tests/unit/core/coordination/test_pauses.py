@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.coordination.pauses import NO_PAUSES, Pauses, decode_pauses, encode_pauses
+from mm2.core.coordination.pauses import (
+    NO_PAUSES,
+    Pauses,
+    decode_pauses,
+    encode_pauses,
+    pause_message,
+    pauses_flow,
+)
 from mm2.core.wire.formats import FormatError
 
 ORDERS = Pauses(topics=frozenset({"orders"}))
@@ -50,3 +57,22 @@ def test_encoded_record() -> None:
 def test_invalid_records(value: bytes) -> None:
     with pytest.raises(FormatError, match="read pauses"):
         decode_pauses(value)
+
+
+def test_a_flow_is_paused_as_a_whole() -> None:
+    assert pauses_flow(Pauses(flow=True).named, ())
+    assert pauses_flow(ORDERS.named, ("orders",)), "all of its topics are paused"
+    assert not pauses_flow(ORDERS.named, ("orders", "payments"))
+    assert not pauses_flow(ORDERS.named, ()), "no topic is known"
+
+
+def test_message_about_pauses() -> None:
+    assert pause_message(NO_PAUSES.named) is None
+    assert pause_message(Pauses(flow=True).named) == (
+        "the whole flow is paused by an operator; mm2 resume ends the pause"
+    )
+    assert pause_message(ORDERS.named) == "paused by an operator: orders; mm2 resume ends the pause"
+    many = Pauses(topics=frozenset(f"t{number:02}" for number in range(12)))
+    assert pause_message(many.named) == (
+        "paused by an operator: t00, t01, t02, t03, t04, t05, t06, t07, t08, t09 and 2 more; mm2 resume ends the pause"
+    )

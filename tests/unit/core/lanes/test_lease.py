@@ -16,10 +16,11 @@ from mm2.core.lanes.lease import (
     OffsetsLease,
     PartitionLease,
     SourceTaskLease,
+    credentials_of,
 )
 from mm2.core.naming.names import Flow
 from mm2.core.offsets.exact_offset_records import TopicIds
-from mm2.core.settings.client import ClientSettings, FetchSettings, ProduceSettings
+from mm2.core.settings.client import ClientSettings, FetchSettings, ProduceSettings, SecurityProtocol
 from mm2.core.settings.kerberos import KerberosLogin, TicketRenewal
 from mm2.core.settings.oauth import (
     AssertionFile,
@@ -145,3 +146,14 @@ def test_kerberos_logins_travel_with_leases(login: KerberosLogin) -> None:
 def test_json_round_trip_with_secrets() -> None:
     adapter = TypeAdapter(LeaseGrant)
     assert adapter.validate_json(adapter.dump_json(GRANT)) == GRANT
+
+
+def test_a_lane_gets_the_files_that_its_clients_read_again() -> None:
+    """Of all clients of a lease; files of other flows stay on the node."""
+    (lease,) = ORDERS.source_tasks
+    keytab = KerberosLogin(service_name="kafka", principal="mm2@EXAMPLE.COM", keytab_file="/etc/b.keytab")
+    target = replace(CLIENT, security_protocol=SecurityProtocol.SASL_SSL, sasl=keytab)
+    assert replace(lease, target=target).clients[1] == target
+    contents = {"/etc/a.keytab": "a", "/etc/b.keytab": "b"}
+    assert credentials_of([lease], contents) == {}
+    assert credentials_of([lease, replace(lease, target=target)], contents) == {"/etc/b.keytab": "b"}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.lanes.task_states import TaskState, worst
+from mm2.core.lanes.task_states import TaskState, without_pauses, worst
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,7 @@ def test_most_severe_state(states: list[TaskState], expected: TaskState) -> None
 
 def test_state_of_no_tasks() -> None:
     assert worst([], TaskState.WAITING) is TaskState.WAITING
+
+
+def test_paused_states_do_not_count_where_only_a_part_is_paused() -> None:
+    assert without_pauses([TaskState.PAUSED, TaskState.RUNNING, TaskState.PAUSED]) == [TaskState.RUNNING]
