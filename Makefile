@@ -82,8 +82,8 @@ bench: setup ## measure beside the real Java MirrorMaker 2 (ONLY="large latency"
 bench-quick: setup ## minutes: plain flows beside another build (PARENT=path of a checkout with a .venv), or beside Java
 	@$(BIN)/python -m tests.bench.quick $(if $(PARENT),--parent '$(PARENT)')
 
-docs: setup ## rewrite the generated pages of docs/ and build the site into site/
-	@$(BIN)/python -m mm2.config.docs && NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+docs: setup ## rewrite what is generated in docs/ and deploy/, and build the site into site/
+	@$(BIN)/python -m mm2.config.docs && $(BIN)/python -m tests.lab.prometheus_rule && NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 clean: ## remove the environment and what tools leave behind; the cache outside the tree stays
 	@rm -rf .venv .venv-newest .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage* dist build site

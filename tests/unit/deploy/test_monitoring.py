@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.lab.prometheus_rule import prometheus_rule
 from tests.lab.tools import command
 from tests.unit.deploy.queries import asked, exposed, objections
 from tests.unit.deploy.shipped import COMPOSE, KUBERNETES, MONITORING, read_yaml
@@ -184,3 +185,42 @@ def test_promtool_accepts_the_configuration_for_kubernetes(tmp_path: Path) -> No
 def run_promtool(*arguments: str) -> None:
     completed = subprocess.run([command("promtool"), *arguments], capture_output=True, text=True, check=False)
     assert completed.returncode == 0, completed.stdout + completed.stderr
+
+
+def test_the_prometheus_rule_has_the_alert_rules() -> None:
+    rules = (MONITORING / "alerts.yml").read_text("utf-8")
+    assert (MONITORING / "prometheusrule.yaml").read_text("utf-8") == prometheus_rule(rules), "run make docs"
+    assert read_yaml(MONITORING / "prometheusrule.yaml")["spec"] == read_yaml(MONITORING / "alerts.yml")
+
+
+def test_the_pod_monitor_selects_the_pods_and_their_job() -> None:
+    spec = read_yaml(MONITORING / "podmonitor.yaml")["spec"]
+    labels = read_yaml(KUBERNETES / "kustomization.yaml")["labels"][0]["pairs"]
+    assert spec["selector"]["matchLabels"] == labels
+    (job,) = read_yaml(MONITORING / "prometheus-kubernetes.yml")["scrape_configs"]
+    assert labels[spec["jobLabel"]] == job["job_name"]
+    (endpoint,) = spec["podMetricsEndpoints"]
+    (container,) = read_yaml(KUBERNETES / "statefulset.yaml")["spec"]["template"]["spec"]["containers"]
+    assert endpoint["port"] in {port["name"] for port in container["ports"]}
+    assert endpoint["tlsConfig"]["serverName"] == job["tls_config"]["server_name"]
+    secret, ca = read_yaml(KUBERNETES / "secret.example.yaml"), endpoint["tlsConfig"]["ca"]["secret"]
+    assert secret["metadata"]["name"] == ca["name"]
+    assert ca["key"] in secret["stringData"]
+
+
+@pytest.mark.needs("promtool")
+def test_alerts_with_the_labels_of_the_pod_monitor() -> None:
+    run_promtool("test", "rules", str(HERE / "pod_monitor_test.yml"))
+
+
+@pytest.mark.needs("kustomize")
+def test_kustomize_makes_a_monitor_rules_and_a_dashboard() -> None:
+    completed = subprocess.run(
+        [command("kustomize"), "build", str(MONITORING)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert completed.returncode == 0, completed.stderr
+    rendered = {one["kind"]: one for one in yaml.safe_load_all(completed.stdout)}
+    assert set(rendered) == {"ConfigMap", "PodMonitor", "PrometheusRule"}
+    assert rendered["ConfigMap"]["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert json.loads(rendered["ConfigMap"]["data"]["dashboard.json"]) == dashboard()
+    assert rendered["PodMonitor"]["spec"]["selector"]["matchLabels"] == {"app.kubernetes.io/name": "mm2"}
