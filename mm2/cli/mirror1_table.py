@@ -92,6 +92,11 @@ MIRROR1_COMMAND = CliCommand(
             help="Keep partitions (same), or choose by key.",
         ),
         *_CLASSES,
+        Parameter(
+            names=("--listeners",),
+            value="URL,...",
+            help="Serve /health and /metrics (none).",
+        ),
         *_WITHOUT_EFFECT,
         Parameter(names=("--check",), help="Check options and files, and exit."),
         Parameter(names=("--version",), help="Print the version."),

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -21,12 +22,16 @@ from mm2.kafka.errors import ClusterError
 from mm2.kafka.groups.member_requests import unless
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.mirror1.engine import MirrorEngine
+from mm2.mirror1.monitoring import Problems, StreamState, monitoring_app, problems_of
 from mm2.mirror1.stream import TIMES, Stream
 from mm2.mirror1.stream_leases import dead_letter_topic
 from mm2.mirror1.topics import SourceTopics, TargetTopics
 from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.common.restarting import restart_on_error
 from mm2.program.logs import set_up
+from mm2.rest.server.allowed_hosts import own_names
+from mm2.rest.server.listeners import Listener, ListenerError
+from mm2.rest.server.server import close_listeners, open_listeners
 
 log = logging.getLogger("mm2.mirror1")
 
@@ -68,6 +73,7 @@ class _Mirror:
         self._ending = asyncio.Event()  # after a signal or a failure: no stream is started any more
         self._streams: list[Stream] = []
         self._background: list[asyncio.Task[None]] = []
+        self._problems = Problems()
 
     async def run(self) -> int:
         self._take_signals()
@@ -80,6 +86,11 @@ class _Mirror:
             log.error("%s", error)  # noqa: TRY400 - a mistake of the user, without a traceback
             return MISTAKE
         async with AsyncExitStack() as stack:
+            try:
+                await self._serve(stack)
+            except ListenerError as error:
+                log.error("%s", error)  # noqa: TRY400 - as above
+                return MISTAKE
             await stack.enter_async_context(self._target)
             await stack.enter_async_context(self._engine)
             running = [
@@ -99,6 +110,34 @@ class _Mirror:
             else:
                 log.warning("stopped: some offsets could not be committed, so their records will be copied again")
         return code
+
+    async def _serve(self, stack: AsyncExitStack) -> None:
+        """Serve /health and /metrics until the stack is closed. Raises ListenerError."""
+        listeners = [Listener.parse(url) for url in self._settings.listeners]
+        if not listeners:
+            return
+        names = await own_names(None, [one.host for one in listeners])
+        clock = asyncio.get_running_loop().time
+        servers = await open_listeners(monitoring_app(self, self._problems, clock, names, time.time()), listeners)
+        stack.push_async_callback(close_listeners, servers)
+        log.info("serving /health and /metrics at %s", ", ".join(server.url for server in servers))
+
+    def states(self) -> Sequence[StreamState]:
+        """Return the streams as they are now."""
+        return [
+            StreamState(
+                name=str(stream.flow.source),
+                problem=stream.reports.failure() or stream.reports.stopped_by() or stream.last_error(),
+                partitions=tuple(one for _, one in stream.reports.partitions()),
+            )
+            for stream in self._streams
+        ]
+
+    def engine_problem(self) -> str | None:
+        """Return why Spark does not run its lanes; None: it runs them."""
+        if self._engine.leases.board.kept_lanes_run:
+            return None
+        return self._engine.last_error or "waiting for Spark and its lanes"
 
     async def _ended(self, running: Sequence[asyncio.Task[None]]) -> bool:
         """Wait until the streams have ended; return whether they have completed what was in flight."""
@@ -258,6 +297,7 @@ class _Mirror:
         next_line = 0.0
         loop = asyncio.get_running_loop()
         while True:
+            self._problems.observe(problems_of(self), loop.time())
             for stream in self._streams:
                 last_error = stream.last_error() or self._engine.last_error
                 if last_error != said.get(stream):

@@ -36,6 +36,7 @@ def mirror_options(given: Mapping[str, object]) -> MirrorOptions:
         handler_arguments=text.get("handler_args"),
         listener=text.get("listener", text.get("listener_too")),
         listener_arguments=text.get("listener_args"),
+        listeners=text.get("listeners"),
         without_effect=tuple(
             option
             for name, option in (

@@ -53,7 +53,8 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
 _LISTENERS_FIX = "write listeners = http://127.0.0.1:8083, or remove the line"
 
 
-def _is_http_url(url: str) -> bool:
+def is_http_url(url: str) -> bool:
+    """Return whether ``url`` is that of a listener, http or https with a port."""
     match = _LISTENER.fullmatch(url)
     return match is not None and int(match["port"]) <= 65_535
 
@@ -112,7 +113,7 @@ class RestSettings(KeyModel):
         OptionalList,
         require(any, "must contain at least one URL", _LISTENERS_FIX),
         require(
-            lambda urls: all(map(_is_http_url, urls)),
+            lambda urls: all(map(is_http_url, urls)),
             "must be comma-separated http or https URLs with a port",
             _LISTENERS_FIX,
         ),

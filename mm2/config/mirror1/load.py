@@ -19,7 +19,7 @@ from mm2.config.keys import declaration
 from mm2.config.keys.class_keys import ClassKey
 from mm2.config.keys.class_loading import ClassProblem, load_own
 from mm2.config.keys.declaration import KeyModel, node_key
-from mm2.config.keys.node_keys import EngineSettings
+from mm2.config.keys.node_keys import EngineSettings, is_http_url
 from mm2.config.mirror1.client_file import BROKERS_INSTEAD, RESET, STRATEGIES, ClientFile, GroupKeys
 from mm2.config.mirror1.old_keys import BLACKLIST, STREAMS, WHITELIST, ZOOKEEPER
 from mm2.config.mirror1.options import PROGRAM, MirrorOptions
@@ -295,6 +295,7 @@ def load(options: MirrorOptions, *, joins_group: bool = True) -> LoadedMirror:
         spark=producer.spark,
         hidden_spark=producer.hidden_spark,
         inherited=producer.engine.engine_environment,
+        listeners=_listeners(options.listeners, command_line),
     )
     _check_loop(settings, consumers)
     _check_acks(settings, producer)
@@ -379,6 +380,17 @@ def _user_class(name: str | None, arguments: str | None, key: ClassKey, command_
     except ClassProblem as error:
         command_line.error(f"{name}: {error.rule}", error.fix, key=key.name)
     return UserClass(name=name, arguments=arguments)
+
+
+def _listeners(text: str | None, command_line: ProblemLog) -> tuple[str, ...]:
+    urls = tuple(url.strip() for url in (text or "").split(",") if url.strip())
+    if text is not None and not (urls and all(url.lower().startswith("http://") and is_http_url(url) for url in urls)):
+        command_line.error(
+            f"{text}: must be comma-separated http URLs with a port: there are no certificates for https",
+            "write --listeners http://127.0.0.1:8083, or remove the option",
+            key="--listeners",
+        )
+    return urls
 
 
 def _check_acks(settings: MirrorSettings, producer: ProducerFile) -> None:

@@ -16,6 +16,7 @@ class MirrorOptions:
 
     ``include`` and ``exclude`` are texts of --include (or --whitelist) and --blacklist as they were given, None if they
     were not. ``streams`` None: --num.streams was not given. ``handler`` and ``listener`` are ``module:Class``.
+    ``listeners``: URLs separated by commas.
     ``without_effect`` are options that were given and change nothing here.
     """
 
@@ -31,4 +32,5 @@ class MirrorOptions:
     handler_arguments: str | None = None
     listener: str | None = None
     listener_arguments: str | None = None
+    listeners: str | None = None
     without_effect: tuple[str, ...] = ()

@@ -71,8 +71,9 @@ class MirrorSettings:
     ``commit_interval_ms``. ``abort_on_send_failure``: a record that cannot be written ends the process; otherwise it is
     written to the dead-letter topic and counted. ``lane_buffer_bytes`` limits the bytes between fetch and
     acknowledgement in each lane. ``spark`` are properties spark.*, which can contain passwords; no other user of the
-    machine may see those in ``hidden_spark``. ``inherited``: names of mm2.engine.environment. ``target_zookeeper`` is
-    where the target's brokers are registered, if ``target`` has no bootstrap servers.
+    machine may see those in ``hidden_spark``. ``inherited``: names of mm2.engine.environment. ``listeners``: http URLs
+    at which /health and /metrics are served. ``target_zookeeper`` is where the target's brokers are registered, if
+    ``target`` has no bootstrap servers.
     """
 
     consumers: tuple[ConsumerSettings, ...]
@@ -91,3 +92,4 @@ class MirrorSettings:
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
     hidden_spark: frozenset[str] = frozenset()
     inherited: tuple[str, ...] = ()
+    listeners: tuple[str, ...] = ()

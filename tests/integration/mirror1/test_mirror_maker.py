@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.integration.mirror1 import user_classes
 from tests.lab.cluster import KafkaCluster
@@ -15,6 +17,7 @@ from tests.lab.history import count, read_topic
 from tests.lab.load import Load
 from tests.lab.mirror1 import MM2, Mirror1, committed
 from tests.lab.node import RUNS_WITHIN
+from tests.lab.ports import release_port, reserve_port
 from tests.lab.records import Outgoing, plain, write
 from tests.lab.topic_configs import alter
 from tests.lab.waiting import wait_until
@@ -50,6 +53,15 @@ def contents(cluster: KafkaCluster, topic: str) -> Counter[tuple[bytes | None, b
     return Counter((record.key, record.value) for record in rows)
 
 
+def exposed(url: str) -> dict[str, float]:
+    """Return the sum of the samples of each metric."""
+    found: dict[str, float] = {}
+    for family in text_string_to_metric_families(httpx.get(f"{url}/metrics").text):
+        for sample in family.samples:
+            found[sample.name] = found.get(sample.name, 0.0) + sample.value
+    return found
+
+
 @pytest.fixture
 def topic_with_a_large_record(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> str:
     """The target rejects the record in the middle."""
@@ -68,13 +80,19 @@ def test_a_member_copies_what_is_written_since_it_joined(cluster_a: KafkaCluster
     for cluster in (cluster_a, cluster_b):
         cluster.create_topic(topic, 2)
     write(cluster_a.bootstrap, topic, in_partitions(b"before", 2))
-    with Mirror1(MM2, cluster_a, cluster_b, "--include", topic, group=group) as mirror:
+    port = reserve_port()
+    url = f"http://127.0.0.1:{port}"
+    with Mirror1(MM2, cluster_a, cluster_b, "--include", topic, "--listeners", url, group=group) as mirror:
         mirror.process.wait_until_output("starting at the end", COPIED, "it has decided where it starts")
         write(cluster_a.bootstrap, topic, in_partitions(b"since", 2))
         assert f"joining group {group}" in mirror.process.output(), "Spark runs before it joins"
         wait_until(lambda: sum(committed(cluster_a, group, topic, 2)) == RECORDS, COPIED, "the start is committed")
         wait_for(cluster_b, topic, RECORDS)
+        assert [httpx.get(url + path).status_code for path in ("/health", "/health/ready", "/health/live")] == [200] * 3
+        wait_until(lambda: exposed(url)["mm2_mirror_records_total"] == RECORDS, COPIED, "the records are counted")
+        assert exposed(url)["mm2_mirror_lag_records"] == 0
         assert mirror.stop() == 0
+    release_port(port)
     assert {value for _, value in contents(cluster_b, topic)} == {b"since"}
     assert sum(committed(cluster_a, group, topic, 2)) == 2 * RECORDS
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from collections import defaultdict
@@ -9,13 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from mm2.cli.mirror1_table import MIRROR1_COMMAND
 from mm2.config.keys.worker_keys import WorkerSettings
+from mm2.mirror1.process import END_WITHIN_S as MIRROR_ENDS_S
 from mm2.node.engine.engine_process import END_WITHIN_S
 from mm2.program.node_program import MISTAKE
 from tests.lab.tools import command
 from tests.unit.deploy.shipped import CONTAINER, SYSTEMD, seconds
 
 UNIT = SYSTEMD / "mm2.service"
+MIRROR_UNIT = SYSTEMD / "kafka-mirror-maker.service"
 DRAIN_S = WorkerSettings.model_fields["task_shutdown_graceful_timeout_ms"].default / 1000
 
 
@@ -27,6 +31,26 @@ def settings(path: Path) -> dict[str, list[str]]:
             name, _, value = line.partition("=")
             found[name].append(value)
     return found
+
+
+def test_both_units_restrict_the_same() -> None:
+    own = ("Description", "EnvironmentFile", "ExecReload", "ExecStart", "TimeoutStopSec")
+    first, second = (
+        {name: value for name, value in settings(path).items() if not name.startswith((*own, "    --"))}
+        for path in (UNIT, MIRROR_UNIT)
+    )
+    assert first == second
+
+
+def test_the_unit_of_mirror_maker_1_covers_its_end() -> None:
+    unit = settings(MIRROR_UNIT)
+    assert seconds(unit["TimeoutStopSec"][0]) >= MIRROR_ENDS_S + 2 * END_WITHIN_S
+    text = MIRROR_UNIT.read_text("utf-8")
+    command_line = text[text.index("ExecStart=") :].partition("\nWorkingDirectory")[0].replace("\\\n", " ")
+    program, *words = shlex.split(command_line.removeprefix("ExecStart="))
+    assert program == "/opt/mm2/bin/kafka-mirror-maker"
+    options = {name for parameter in MIRROR1_COMMAND.parameters for name in parameter.names}
+    assert {word for word in words if word.startswith("--")} <= options
 
 
 def test_stop_timeout_covers_the_drain() -> None:

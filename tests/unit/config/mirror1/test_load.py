@@ -137,6 +137,19 @@ def test_acks_without_effect(
     assert [message.endswith(expected) for message in said] == ([] if option is None else [True])
 
 
+def test_listeners(tmp_path: Path) -> None:
+    settings = loaded(tmp_path, listeners="http://127.0.0.1:8083, http://mirror.example.com:8083").settings
+    assert settings is not None
+    assert settings.listeners == ("http://127.0.0.1:8083", "http://mirror.example.com:8083")
+    assert loaded(tmp_path).settings.listeners == ()  # type: ignore[union-attr]  # it is valid
+
+
+@pytest.mark.parametrize("text", ["https://127.0.0.1:8083", "127.0.0.1:8083", "http://127.0.0.1", "", "http://a:70000"])
+def test_wrong_listeners(text: str, tmp_path: Path) -> None:
+    (message,) = messages(loaded(tmp_path, listeners=text))
+    assert message.startswith(f"kafka-mirror-maker: error: --listeners: {text}: must be comma-separated http URLs")
+
+
 def test_user_classes_without_their_methods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "acme_empty.py").write_text("class Handler: ...\n")
     monkeypatch.syspath_prepend(tmp_path)

@@ -1,0 +1,165 @@
+"""/health and /metrics of ``kafka-mirror-maker``, on the listeners of --listeners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Protocol
+
+from fastapi import FastAPI, Response
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
+from prometheus_client.registry import Collector
+
+from mm2.core.lanes.progress_reports import PartitionProgress
+from mm2.rest.public.responses import HeadAsGet
+from mm2.rest.server.allowed_hosts import AllowedHosts
+
+DOWN_AFTER_S = 30.0
+"""Seconds that a problem lasts before /health returns 503, as for a node."""
+
+PARTITION = ("stream", "topic", "partition")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamState:
+    """One member of the consumer group: why it does not copy all of its partitions, if so, and its partitions."""
+
+    name: str
+    problem: str | None
+    partitions: tuple[PartitionProgress, ...]
+
+
+class Streams(Protocol):
+    """What is monitored: called in the event loop of the mirror."""
+
+    def states(self) -> Sequence[StreamState]: ...
+
+    def engine_problem(self) -> str | None:
+        """Why Spark does not run its lanes; None: it runs them."""
+
+
+class Problems:
+    """Since when each problem has lasted. A problem that is gone for less than `DOWN_AFTER_S` has not ended, so that
+    one that comes and goes is shown, too.
+
+    `observe` is called once a second, in the event loop.
+    """
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+        self._seen: dict[str, float] = {}
+        self._texts: dict[str, str] = {}
+
+    def observe(self, problems: Iterable[tuple[str, str]], now: float) -> None:
+        """Take the problems as they are ``now``, in seconds of a monotonic clock: what has each, and its text."""
+        for place, text in problems:
+            self._since.setdefault(place, now)
+            self._seen[place], self._texts[place] = now, text
+        for place in [one for one, seen in self._seen.items() if now - seen > DOWN_AFTER_S]:
+            del self._since[place], self._seen[place], self._texts[place]
+
+    def reasons(self, now: float) -> tuple[bool, list[str]]:
+        """Return whether a problem has lasted, and a message for each."""
+        messages = [
+            f"{place}: {self._texts[place]} (for {now - since:.0f} s)" for place, since in sorted(self._since.items())
+        ]
+        return any(now - since >= DOWN_AFTER_S for since in self._since.values()), messages
+
+
+def problems_of(streams: Streams) -> Iterator[tuple[str, str]]:
+    """Yield what does not copy, and why."""
+    if (problem := streams.engine_problem()) is not None:
+        yield "Spark", problem
+    for stream in streams.states():
+        if stream.problem is not None:
+            yield stream.name, stream.problem
+
+
+def monitoring_app(
+    streams: Streams, problems: Problems, clock: Callable[[], float], names: Collection[str], started_at: float
+) -> FastAPI:
+    """Return the application. ``names``: of this machine, by which it may be addressed. ``clock`` as for `Problems`;
+    ``started_at`` is in seconds since 1970."""
+    app = FastAPI(openapi_url=None)
+    registry = CollectorRegistry()
+    registry.register(MirrorCollector(streams, started_at))
+
+    @app.get("/health/live")
+    async def live() -> dict[str, object]:
+        return {"status": "UP", "reasons": []}
+
+    @app.get("/health/ready")
+    async def ready() -> Response:
+        problem = streams.engine_problem()
+        return _answer(down=problem is not None, reasons=[] if problem is None else [f"Spark: {problem}"])
+
+    @app.get("/health")
+    async def health() -> Response:
+        lasts, reasons = problems.reasons(clock())
+        return _answer(down=lasts, reasons=reasons)
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+    app.add_middleware(HeadAsGet)
+    app.add_middleware(AllowedHosts, names=names)
+    return app
+
+
+def _answer(*, down: bool, reasons: Sequence[str]) -> Response:
+    code = HTTPStatus.SERVICE_UNAVAILABLE if down else HTTPStatus.OK
+    return JSONResponse({"status": "DOWN" if down else "UP", "reasons": list(reasons)}, code)
+
+
+class MirrorCollector(Collector):
+    """The partitions of the current assignment. A counter starts at 0 again with each assignment and lane, which
+    Prometheus' ``rate`` and ``increase`` handle. What is unknown has no sample."""
+
+    def __init__(self, streams: Streams, started_at: float) -> None:
+        self._streams = streams
+        self._started_at = started_at
+
+    def collect(self) -> Iterator[Metric]:
+        records = CounterMetricFamily("mm2_mirror_records", "Records that the target acknowledged.", labels=PARTITION)
+        size = CounterMetricFamily("mm2_mirror_bytes", "Bytes of acknowledged batches as stored.", labels=PARTITION)
+        letters = CounterMetricFamily(
+            "mm2_mirror_dead_letters", "Records that were written to the dead-letter topic.", labels=PARTITION
+        )
+        latency = SummaryMetricFamily(
+            "mm2_mirror_replication_latency_seconds",
+            "Seconds from the largest timestamp of a batch until the target acknowledges it.",
+            labels=PARTITION,
+        )
+        lag = GaugeMetricFamily(
+            "mm2_mirror_lag_records", "Source offsets still to copy; no sample while it is unknown.", labels=PARTITION
+        )
+        failed = GaugeMetricFamily(
+            "mm2_mirror_stream_has_problem", "1 if the stream does not copy all of its partitions.", labels=("stream",)
+        )
+        for stream in self._streams.states():
+            failed.add_metric((stream.name,), stream.problem is not None)
+            for one in stream.partitions:
+                labels = (stream.name, one.topic, str(one.partition))
+                records.add_metric(labels, one.counters.records)
+                size.add_metric(labels, one.counters.bytes)
+                letters.add_metric(labels, one.counters.dead_letters)
+                latency.add_metric(labels, one.counters.latency_count, one.counters.latency_sum)
+                if one.position >= 0 and one.end_offset >= 0 and one.end_observed is None:
+                    lag.add_metric(labels, one.end_offset - one.position)
+        yield from (records, size, letters, latency, lag, failed)
+        yield GaugeMetricFamily(
+            "mm2_mirror_engine_running",
+            "1 while Spark runs all lanes.",
+            value=self._streams.engine_problem() is None,
+        )
+        yield GaugeMetricFamily(
+            "mm2_mirror_start_time_seconds", "When the process started, seconds since 1970.", value=self._started_at
+        )
+
+    def describe(self) -> Iterable[Metric]:
+        """Return no metrics: registration must not read a state that does not exist yet."""
+        return ()
