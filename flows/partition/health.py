@@ -5,27 +5,50 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flows.batch.target_batch import SourceBatch, TargetBatch
-from mm2.core.lanes.counters import PartitionCounters
+from mm2.core.lanes.counters import Histogram, PartitionCounters
+
+
+class FlowHistograms:
+    """The distributions of ages and latencies of all partitions of a source task, as in `PartitionCounters`."""
+
+    __slots__ = ("ages", "latencies")
+
+    def __init__(self) -> None:
+        self.ages, self.latencies = Histogram(), Histogram()
 
 
 class PartitionMetrics(PartitionCounters):
     """The counters of one partition since the lane started, and what counts."""
+
+    def __init__(self, histograms: FlowHistograms | None = None) -> None:
+        """``histograms``: of its source task; None: of its own."""
+        super().__init__()
+        histograms = histograms or FlowHistograms()
+        self._ages, self._latencies = histograms.ages, histograms.latencies
 
     def fetched(self, batches: Iterable[SourceBatch]) -> None:
         """Count batches fetched from the source."""
         for batch in batches:
             timestamp = batch.header.max_timestamp
             if timestamp >= 0:
-                self.age_sum += max(0.0, batch.arrived - timestamp / 1000)
+                age = max(0.0, batch.arrived - timestamp / 1000)
+                self.age_sum += age
                 self.age_count += 1
+                self._ages.observe(age)
 
     def copied(self, batch: TargetBatch, wall: float) -> None:
         """Count a batch acknowledged by the target at ``wall`` epoch seconds."""
         self.records += batch.count
         self.bytes += batch.source_bytes
         if batch.max_timestamp >= 0:
-            self.latency_sum += max(0.0, wall - batch.max_timestamp / 1000)
-            self.latency_count += 1
+            self.took(wall - batch.max_timestamp / 1000)
+
+    def took(self, latency: float) -> None:
+        """Count that a batch was copied ``latency`` seconds after its largest timestamp."""
+        latency = max(0.0, latency)
+        self.latency_sum += latency
+        self.latency_count += 1
+        self._latencies.observe(latency)
 
     def routed(self, batches: Iterable[SourceBatch], records: int) -> None:
         """Count ``records`` of source batches that were written one by one."""

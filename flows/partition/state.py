@@ -22,10 +22,11 @@ from flows.partition.source_log import SourceLog
 from flows.partition.steps import NOTED, InvariantError, Story
 from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.target.produce_errors import ProduceError
+from mm2.core.lanes.bottlenecks import BEHIND_AFTER_S, Bottleneck, ClusterLook, PartitionLook, WaitingTimes
 from mm2.core.lanes.counters import PartitionCounters
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.lanes.losses import Loss, LossKind, LossPolicy, add_loss
-from mm2.core.lanes.partition_steps import FetchStep, PartitionEvent, SendStep
+from mm2.core.lanes.partition_steps import FetchStep, PartitionEvent, RecentWaits, SendStep
 from mm2.core.lanes.progress_reports import PartitionProgress
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
@@ -46,6 +47,9 @@ Long enough for a leader election or the restart of a broker, and for `flows.sou
 PARTS_HELD_BYTES = 16 * 1024 * 1024
 """While a partition holds so many bytes that have passed through the query, it takes no more parts of a frame: half of
 what a lane may hold by default (mm2.lane.buffer.bytes), which can be in the query, too."""
+
+
+_NO_WAITS = RecentWaits()
 
 
 class OffsetRange(NamedTuple):
@@ -145,23 +149,21 @@ class Uncommitted:
     initial_commit: int | None
     records: int = 0
     source_bytes: int = 0
-    batches: int = 0  # those with timestamps
-    timestamps: float = 0.0  # the sum of their largest ones, in seconds
+    timestamps: list[int] = field(default_factory=list)  # the largest one of each batch that has any, in ms
 
     def count(self, batch: TargetBatch) -> None:
         """Add an acknowledged batch."""
         self.records += batch.count
         self.source_bytes += batch.source_bytes
         if batch.max_timestamp >= 0:
-            self.batches += 1
-            self.timestamps += batch.max_timestamp / 1000
+            self.timestamps.append(batch.max_timestamp)
 
     def committed(self, metrics: PartitionMetrics, wall: float) -> None:
         """Count everything as copied at ``wall`` epoch seconds."""
         metrics.records += self.records
         metrics.bytes += self.source_bytes
-        metrics.latency_sum += max(0.0, self.batches * wall - self.timestamps)
-        metrics.latency_count += self.batches
+        for timestamp in self.timestamps:
+            metrics.took(wall - timestamp / 1000)
 
 
 class PartitionState:
@@ -264,6 +266,7 @@ class PartitionState:
         self.is_draining = False
         self._health = PartitionHealth()
         self._metrics = metrics or PartitionMetrics()
+        self._waits: WaitingTimes | None = None  # None: it was not behind during the last minute
         self._story = Story(self.fetch_step, now)
 
     # -- steps
@@ -404,6 +407,52 @@ class PartitionState:
         step, side = self.fetch_step, self._story.fetching
         if step in NOTED or step != side.step:
             self._story.entered(side, step, self._fetch_reason(step) if step in NOTED else None, now)
+
+    # -- pace
+
+    def is_behind(self, now: float, wall: float) -> bool:
+        """Return whether records wait to be copied for longer than they need on their way (`BEHIND_AFTER_S`)."""
+        if self.committed_position >= self.end_offset:
+            if self._is_end_valid(now):
+                self._update_caught_up(now)
+            return False
+        if now - self._caught_up_at < BEHIND_AFTER_S:
+            return False
+        oldest = self.oldest_pending
+        return oldest < 0 or not 0 <= wall - oldest / 1000 < BEHIND_AFTER_S
+
+    def look(
+        self, now: float, *, source: ClusterLook, target: ClusterLook, awaits_room: bool, busy_share: float | None
+    ) -> PartitionLook:
+        """Return what tells why the partition is behind. ``source`` and ``target``: its brokers; the rest: its lane."""
+        return PartitionLook(
+            fetching=self.fetch_step,
+            sending=self.send_step(now),
+            has_unsent=self.has_unsent,
+            has_fetched_all=self.has_fetched_all,
+            is_retrying=self.awaits_retry,
+            source_is_silent=self._health.is_waiting_for_source,
+            target_is_silent=self._health.is_waiting_for_target,
+            awaits_room=awaits_room,
+            has_uncommitted=self.has_uncommitted,
+            busy_share=busy_share,
+            source=source,
+            target=target,
+        )
+
+    def waited(self, cause: Bottleneck, seconds: float, now: float) -> None:
+        """Count that it was behind and waited for this."""
+        if self._waits is None:
+            self._waits = WaitingTimes()
+        self._waits.add({cause: seconds}, seconds, now)
+
+    def _recent_waits(self, now: float) -> RecentWaits:
+        if self._waits is None:
+            return _NO_WAITS
+        recent = self._waits.recent(now)
+        if not recent.waits:
+            self._waits = None
+        return recent
 
     # -- fetching
 
@@ -743,6 +792,7 @@ class PartitionState:
             counters=PartitionCounters.of(self._metrics.values),
             fetching=story.report(story.fetching, self._fetch_reason(self.fetch_step)),
             sending=story.report(story.sending, self._send_reason(self.send_step(now))),
+            last_minute=self._recent_waits(now),
         )
 
     def take_events(self, now: float, wall: float) -> list[PartitionEvent]:
@@ -760,7 +810,8 @@ class PartitionState:
         counts = (metrics.records, metrics.latency_count, metrics.age_count, metrics.dead_letters, metrics.rows_in)
         end = self.end_offset, self._is_end_valid(now)
         steps = story.fetching.step, story.sending.step
-        return (position, *end, self._stored, *counts, self._task_state, self._error, *steps)
+        waits = self._recent_waits(now)
+        return (position, *end, self._stored, *counts, self._task_state, self._error, *steps, waits)
 
     @property
     def _stopped_at(self) -> Rejection | None:

@@ -11,6 +11,7 @@ from flows.partition.replicator import PartitionReplicator
 from flows.partition.state import SourceAnswers
 from flows.partition.timeouts import PROBE_BYTES, TIMEOUTS, Timeouts
 from mm2.core.access.rights import on_topic
+from mm2.core.lanes.bottlenecks import ClusterLook
 from mm2.core.offsets.leader_epochs import UNKNOWN_EPOCH, EpochEnd
 from mm2.core.settings.client import FetchSettings, IsolationLevel
 from mm2.core.topics.acls import Operation
@@ -118,6 +119,16 @@ class BrokerFetcher:
         self._updated: set[PartitionReplicator] = set()
         self._changed = asyncio.Event()
         self._unanswered_since: float | None = None
+        self._throttled_until = 0.0
+        self._answer_s: float | None = None  # of the last answer with records
+
+    def look(self, now: float) -> ClusterLook:
+        """Return how the broker is seen now."""
+        return ClusterLook(
+            is_throttling=now < self._throttled_until,
+            answer_s=self._answer_s,
+            round_trip_s=self._cluster.round_trip_s,
+        )
 
     def update(self, partition: PartitionReplicator) -> None:
         """Read the partition's fetch offset again before the next request."""
@@ -207,6 +218,7 @@ class BrokerFetcher:
                 partition.source_unavailable(message)
             await asyncio.sleep(self._cluster.settings.retry_backoff_max_ms / 1000)
         if answer.throttle_ms:
+            self._throttled_until = time.monotonic() + answer.throttle_ms / 1000
             await asyncio.sleep(answer.throttle_ms / 1000)
         if 0 < kept <= SMALL_RESPONSE_BYTES and self._has_fetched_all(answer):
             await asyncio.sleep(PAUSE_S)
@@ -231,7 +243,10 @@ class BrokerFetcher:
         finally:
             overdue.cancel()
         size = sum(len(fetched.records) for fetched in answer.partitions)
-        self._response_size.received(size, time.monotonic() - sent_at, timeout_ms / 1000)
+        elapsed = time.monotonic() - sent_at
+        self._response_size.received(size, elapsed, timeout_ms / 1000)
+        if size:
+            self._answer_s = elapsed
         self._session.answered(answer)
         if self._unanswered_since is not None:
             self._unanswered_since = None

@@ -12,6 +12,7 @@ from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.source.broker_fetcher import BrokerFetcher
 from flows.source.topic_id_checker import TopicIdChecker
 from flows.source_task.spawn import Spawn
+from mm2.core.lanes.bottlenecks import ClusterLook
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.leader_epochs import UNKNOWN_EPOCH, EpochEnd
 from mm2.core.settings.client import FetchSettings, OffsetReset
@@ -64,6 +65,11 @@ class Fetcher:
             if not self._assigning:
                 self._assigning = True
                 self._spawn(self._assign_all())
+
+    def look(self, partition: PartitionReplicator, now: float) -> ClusterLook:
+        """Return how the broker is seen now from which the partition is fetched."""
+        broker = self._assigned.get(partition)
+        return ClusterLook() if broker is None else broker.look(now)
 
     def remove(self, partition: PartitionReplicator) -> None:
         """The partition has left the source task."""

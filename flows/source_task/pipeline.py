@@ -26,6 +26,7 @@ from flows.source.end_offsets import EndOffsets
 from flows.source.fetcher import Fetcher
 from flows.source.record_limits import RecordLimits, record_limit
 from flows.source.topic_id_checker import TopicIdChecker
+from flows.source_task.bottleneck_watch import BottleneckWatch
 from flows.source_task.spawn import Spawn
 from flows.target.dead_letter_writer import DeadLetterWriter
 from flows.target.lost_copies import LostCopies
@@ -120,6 +121,7 @@ class Pipeline:
         self._ends = EndOffsets(source, lease.fetch.isolation_level, self._partitions, self._topic_ids, self.spawn)
         self._transactions = self._with_transactions(lease, target, committer)
         self._producer, self._run_producer = self._producer_of(lease)
+        self.watch = BottleneckWatch(self._partitions, self._fetcher, self._producer, budget)
         committer.report_lost_copies(LostCopies(self.spawn, self._refresh).noticed)
         self._dead_letters = dead_letters
         self.is_replaced = self._topic_ids.is_replaced
@@ -203,6 +205,7 @@ class Pipeline:
         """Start the loops that run for the life of the source task."""
         self.spawn(self._flush_offsets())
         self.spawn(self._check())
+        self.spawn(self.watch.run())
         self.spawn(self._ends.run())
         self.spawn(self._run_producer())
 
@@ -312,6 +315,11 @@ class Pipeline:
     def losses(self) -> tuple[Loss, ...]:
         """The newest losses, of all partitions that the source task has had."""
         return self._committer.losses
+
+    @property
+    def throttled_s(self) -> tuple[float, float]:
+        """The throttle times that the brokers of source and target have reported so far, in seconds."""
+        return self._source.throttled_s, self._target.throttled_s
 
     @property
     def batch_counts(self) -> tuple[BatchCount, ...]:

@@ -25,7 +25,7 @@ from flows.lane.byte_budget import ByteBudget
 from flows.lane.lease_deadline import LeaseDeadline
 from flows.lane.loop_turns import LoopTurns
 from flows.partition.frame_transform import FrameTransform, LaneTransforms
-from flows.partition.health import PartitionMetrics
+from flows.partition.health import FlowHistograms, PartitionMetrics
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.routing.new_topics import NewTopics
@@ -36,6 +36,7 @@ from flows.source.record_limits import RecordLimits, record_limit
 from flows.source_task.pipeline import Pipeline
 from flows.source_task.spawn import Spawn
 from flows.target.dead_letter_writer import DEAD_LETTER_BUFFER_BYTES, DeadLetterWriter
+from mm2.core.lanes.counters import SourceTaskCounters
 from mm2.core.lanes.lease import PartitionLease, RecordRouting, SourceTaskLease
 from mm2.core.lanes.losses import Loss
 from mm2.core.lanes.partition_steps import PartitionEvent
@@ -180,6 +181,7 @@ class SourceTask:
         self._leaving: dict[TopicPartition, PartitionReplicator] = {}
         self._stopped: dict[TopicPartition, PartitionProgress] = {}
         self._metrics: dict[TopicPartition, PartitionMetrics] = {}
+        self._histograms = FlowHistograms()
         self._to_resume: dict[TopicPartition, PartitionLease] = {}  # for partitions that left: where to resume
         self._uncopied: dict[TopicPartition, tuple[int, int] | None] = {}  # and their source offsets after that
         self._recreated: dict[TopicPartition, UUID] = {}  # while they leave: the ID of the new topic
@@ -266,6 +268,19 @@ class SourceTask:
             batches=pipeline.batch_counts if pipeline is not None else (),
             losses=pipeline.losses if pipeline is not None else (),
             warnings=pipeline.warnings if pipeline is not None else (),
+            counters=self._counters(),
+            last_minute=pipeline.watch.recent(time.monotonic()) if pipeline is not None else None,
+        )
+
+    def _counters(self) -> SourceTaskCounters:
+        pipeline, histograms = self._pipeline, self._histograms
+        source_s, target_s = pipeline.throttled_s if pipeline is not None else (0.0, 0.0)
+        return SourceTaskCounters(
+            waits=pipeline.watch.total if pipeline is not None else (),
+            source_throttled=source_s,
+            target_throttled=target_s,
+            ages=histograms.ages.totals,
+            latencies=histograms.latencies.totals,
         )
 
     def _not_running(self) -> list[PartitionProgress]:
@@ -400,7 +415,7 @@ class SourceTask:
                     pipeline.spawn(self._remove(pipeline, revoked))
                 for partition in self._assigned.keys() - self._running.keys() - self._leaving.keys():
                     metrics = self._metrics.setdefault(
-                        partition, PartitionMetrics()
+                        partition, PartitionMetrics(self._histograms)
                     )  # continued since the lane's start
                     self._running[partition] = pipeline.add(self._newest_lease(partition, pipeline), metrics)
                     self._stopped.pop(partition, None)

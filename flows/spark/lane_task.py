@@ -7,7 +7,6 @@ imports this module too, does not need it.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -27,8 +26,9 @@ class LaneTask:
         """Run the lane until its orders end it; consumes and returns no rows (`RDD.mapPartitions`)."""
         reject_retry(self.lane)
         with starting_worker():
-            from flows.lane.lane_runner import run_lane  # noqa: PLC0415 see above
+            from flows.lane import loop_load  # noqa: PLC0415 see above
+            from flows.lane.lane_runner import run_lane  # noqa: PLC0415
         for _ in rows:
             continue
-        asyncio.run(run_lane(self.place, lane=self.lane, token=self.token))
+        loop_load.run(run_lane(self.place, lane=self.lane, token=self.token))
         return iter(())

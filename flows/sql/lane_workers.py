@@ -5,7 +5,6 @@ Each starts with every lane, so this module imports nothing that only the engine
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
 import select
@@ -118,10 +117,11 @@ class SqlLaneTask:
         """Run the lane until its orders end it; returns no rows. ``rows`` has the columns `flows.sql.rows.RESULT`."""
         reject_retry(self.lane)
         with starting_worker():
-            from flows.lane.lane_runner import run_lane  # noqa: PLC0415 the engine does not need it
+            from flows.lane import loop_load  # noqa: PLC0415 the engine does not need it
+            from flows.lane.lane_runner import run_lane  # noqa: PLC0415
             from flows.sql.exchange import QueryInput  # noqa: PLC0415
         context = TaskContext.get()
         assert context is not None, "only Spark calls it"
         query = QueryInput(rows, socket_path(self.feeder_token, context.taskAttemptId()), self.feeder_token)
-        asyncio.run(run_lane(self.place, lane=self.lane, token=self.token, query=query))
+        loop_load.run(run_lane(self.place, lane=self.lane, token=self.token, query=query))
         return iter(())

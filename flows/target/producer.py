@@ -16,6 +16,7 @@ from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.source_task.spawn import Spawn
 from flows.target.leader_watch import LeaderWatch
 from flows.target.produce_errors import DUPLICATE, ErrorAction, ProduceError, from_exception, from_response
+from mm2.core.lanes.bottlenecks import ClusterLook
 from mm2.core.settings.client import ProduceSettings
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.connection.diagnosis import broker, cut_off
@@ -154,6 +155,12 @@ class Producer:
         until = max((one.throttled_until for one in self._brokers.values()), default=0.0)
         return max(0.0, until - time.monotonic())
 
+    def look(self, partition: PartitionReplicator, now: float) -> ClusterLook:
+        """Return how the leader of the remote partition is seen now."""
+        leader = self.cluster.cached_leader(partition.target)
+        broker = None if leader is None else self._brokers.get((leader.node_id, partition.is_retrying))
+        return ClusterLook() if broker is None else broker.look(now)
+
     def disconnect(self) -> None:
         """Close the connections to brokers with requests in flight, which then fail."""
         for one in self._brokers.values():
@@ -235,7 +242,16 @@ class BrokerProducer:
         self._unanswered: dict[int, Batches] = {}  # by the identity of the request
         self._overdue: asyncio.TimerHandle | None = None
         self.throttled_until = 0.0
+        self._answer_s: float | None = None  # of the last request that was answered
         self._changed = asyncio.Event()
+
+    def look(self, now: float) -> ClusterLook:
+        """Return how the broker is seen now."""
+        return ClusterLook(
+            is_throttling=now < self.throttled_until,
+            answer_s=self._answer_s,
+            round_trip_s=self._cluster.round_trip_s,
+        )
 
     def disconnect(self) -> None:
         """Close the connection if requests are in flight, which then fail."""
@@ -333,7 +349,7 @@ class BrokerProducer:
         self._changed.set()
 
     async def _send(self, request: ProduceRequest, batches: Batches, size: int) -> None:
-        settings = self._settings
+        settings, sent_at = self._settings, time.monotonic()
         self._unanswered[id(request)] = batches
         if self._overdue is None:
             self._start_timer()
@@ -357,6 +373,7 @@ class BrokerProducer:
             for partition, entry in batches:
                 self._failed(partition, entry, failure)
         else:
+            self._answer_s = time.monotonic() - sent_at
             self._handle_answer(batches, answer)
         finally:
             del self._unanswered[id(request)]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from mm2.core.lanes.partition_steps import RecentWaits, Wait
 from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import AssignmentAuditStatus
 from tests.contract.conftest import Serve
@@ -30,6 +31,8 @@ async def test_response_fields(serve: Serve) -> None:
         members=(member("node-1", "http://node-1:8083", "MirrorSourceConnector-0", leads=True),),
         paused=("users",),
         assignment_audit={"tasks": AssignmentAuditStatus(assigned=2, moving=1)},
+        limited_by="limited by the query, 100 % of the last 2 s",
+        last_minute=RecentWaits(waits=(Wait(on="query", seconds=2.0),), behind=2.0),
     )
     client = await serve(node(replicating, heartbeat_flow()))
     answer = await client.get("/flows")
@@ -127,6 +130,8 @@ async def test_response_fields(serve: Serve) -> None:
             "assignment_audit": {
                 "tasks": {"assigned": 2, "moving": 1, "unassigned": 0, "duplicated": 0, "unexpected": 0}
             },
+            "limited_by": "limited by the query, 100 % of the last 2 s",
+            "last_minute": {"waits": [{"on": "query", "seconds": 2.0}], "behind": 2.0},
         },
         {
             "flow": "B->A",
@@ -143,6 +148,8 @@ async def test_response_fields(serve: Serve) -> None:
             "members": [],
             "paused": [],
             "assignment_audit": {},
+            "limited_by": None,
+            "last_minute": None,
         },
     ]
 

@@ -5,7 +5,9 @@ from dataclasses import replace
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from mm2.core.lanes.counters import PartitionCounters
+from mm2.core.lanes.bottlenecks import Bottleneck
+from mm2.core.lanes.counters import Histogram, PartitionCounters, SourceTaskCounters
+from mm2.core.lanes.partition_steps import Wait
 from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import AssignmentAuditStatus, Latency, NodeStatus
 from tests.contract.conftest import Serve
@@ -38,6 +40,12 @@ def labelled(name: str, **labels: str) -> tuple[str, tuple[tuple[str, str], ...]
 
 
 COVERAGE = ("assigned", "moving", "unassigned", "duplicated", "unexpected")
+PACE = (
+    *("mm2_flow_waiting_seconds", "mm2_flow_throttle_seconds"),
+    *("mm2_flow_record_age_seconds", "mm2_flow_replication_latency_seconds", "mm2_flow_checkpoint_latency_seconds"),
+)
+SIDES = ("source", "target")
+BOUNDS = ("0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "1.0", "5.0", "30.0", "120.0", "600.0", "+Inf")
 A_ORDERS_0 = {"source": "A", "target": "B", "topic": "A.orders", "partition": "0"}
 
 
@@ -88,7 +96,8 @@ async def test_names_labels_and_values(serve: Serve) -> None:
         labelled("mm2_lane_buffer_limit_bytes", lane="0"): 65536,
     }
     by_state = {key: value for key, value in found.items() if "state" in dict(key[1])}
-    assert {key: value for key, value in found.items() if key not in by_state} == expected
+    of_pace = {key: value for key, value in found.items() if key[0].startswith(PACE)}
+    assert {key: value for key, value in found.items() if key not in by_state | of_pace} == expected
     tasks = {**a_b, "what": "tasks"}
     counts = {state: found[labelled("mm2_flow_assignment", **tasks, state=state)] for state in COVERAGE}
     assert counts == {"assigned": 3, "moving": 0, "unassigned": 0, "duplicated": 1, "unexpected": 0}
@@ -98,6 +107,35 @@ async def test_names_labels_and_values(serve: Serve) -> None:
         state: float(state == "RUNNING") for state in TaskState
     }
     assert len(states) == 3 * len(TaskState)
+
+
+async def test_what_limits_the_pace_and_histograms(serve: Serve) -> None:
+    """Each cause and cluster has a sample, also if nothing waited. A bucket contains those below it."""
+    histogram = Histogram()
+    for seconds in (0.004, 0.02, 700.0):
+        histogram.observe(seconds)
+    counters = SourceTaskCounters(
+        waits=(Wait(on="query", seconds=2.5), Wait(on="of a later release", seconds=1.0)),
+        target_throttled=1.5,
+        latencies=histogram.totals,
+    )
+    limited = flow(counters=counters, checkpoint_latencies=histogram.totals)
+    found = series((await (await serve(node(limited, heartbeat_flow()))).get("/metrics")).text)
+    a_b = {"source": "A", "target": "B"}
+    waiting = {key: value for key, value in found.items() if key[0] == "mm2_flow_waiting_seconds_total"}
+    assert waiting == {
+        labelled("mm2_flow_waiting_seconds_total", **a_b, on=cause): 2.5 * (cause is Bottleneck.QUERY)
+        for cause in Bottleneck
+    }
+    throttled = {side: found[labelled("mm2_flow_throttle_seconds_total", **a_b, cluster=side)] for side in SIDES}
+    assert throttled == {"source": 0, "target": 1.5}
+    for name in ("mm2_flow_replication_latency_seconds", "mm2_flow_checkpoint_latency_seconds"):
+        buckets = [found[labelled(f"{name}_bucket", **a_b, le=bound)] for bound in BOUNDS]
+        assert buckets == [1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3]
+        assert found[labelled(f"{name}_sum", **a_b)] == histogram.sum
+        assert found[labelled(f"{name}_count", **a_b)] == 3
+    assert found[labelled("mm2_flow_record_age_seconds_count", **a_b)] == 0
+    assert not [key for key in found if key[0].startswith(PACE) and ("source", "B") in key[1]], "it copies no topics"
 
 
 async def test_flows_topics_and_partitions_by_state(serve: Serve) -> None:

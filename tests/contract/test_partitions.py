@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import httpx
 
-from mm2.core.lanes.partition_steps import PartitionEvent, PartitionStory, StepReport
+from mm2.core.lanes.partition_steps import PartitionEvent, PartitionStory, RecentWaits, StepReport, Wait
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from tests.contract.nodes import RestNode, rest_nodes
@@ -36,7 +36,10 @@ def moved(first: RestNode, second: RestNode) -> None:
         one.stand(leads=one is first, leader=first)
     first.stories[TopicPartition("orders", 1)] = PartitionStory(events=(event(AT, "fetching: DRAINING"),))
     second.stories[TopicPartition("orders", 1)] = PartitionStory(
-        fetching=PAUSED, sending=IDLE, events=(event(AT + 2, "fetching: PAUSED: broker 1 is not the leader"),)
+        fetching=PAUSED,
+        sending=IDLE,
+        last_minute=RecentWaits(waits=(Wait(on="source-errors", seconds=4.0),), behind=4.0),
+        events=(event(AT + 2, "fetching: PAUSED: broker 1 is not the leader"),),
     )
 
 
@@ -56,6 +59,7 @@ async def test_steps_are_those_of_the_node_that_copies_it_and_events_of_all() ->
             round(AT * 1_000) + 2_000,
             "broker 1 is not the leader",
         )
+        assert details["last_minute"] == {"waits": [{"on": "source-errors", "seconds": 4.0}], "behind": 4.0}
         assert details["sending"] == {"step": "IDLE", "since": round(AT * 1_000), "reason": None}
         assert [(one["node"], one["text"]) for one in details["events"]] == [
             ("one", "fetching: DRAINING"),
@@ -102,6 +106,7 @@ async def test_command() -> None:
         assert [line.rstrip() for line in out.splitlines()] == [
             f"A->B  orders partition 1 -> A.orders  RUNNING  PAUSED since {SHOWN_AT}2Z  node two",
             "  position 90  end 100  lag 10 records",
+            "  pace: limited by the source: it does not answer, or fetches fail, 100 % of the last 4 s",
             f"  fetching  PAUSED since {SHOWN_AT}2Z: broker 1 is not the leader",
             f"  sending   IDLE since {SHOWN_AT}0Z",
             "  events:",

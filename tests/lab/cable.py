@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Self
 
@@ -24,12 +25,14 @@ class Cable:
         While it is `cut` nothing passes and nothing is closed: connections stall, and new ones are accepted without a
     response, so that clients have to time out. After `heal` everything continues, as with TCP retransmission: what a
     sender that has reset its connection meanwhile had sent is lost. ``bytes_per_s`` is the rate of each direction of
-    each connection. One thread serves all connections.
+    each connection, and ``delay_s`` the time that bytes need in each direction, however many are on their way. One
+    thread serves all connections.
     """
 
-    def __init__(self, name: str, *, bytes_per_s: int | None = None) -> None:
+    def __init__(self, name: str, *, bytes_per_s: int | None = None, delay_s: float = 0.0) -> None:
         self.name = name
         self._bytes_per_s = bytes_per_s
+        self._delay_s = delay_s
         self.port = reserve_port()
         self._server = ("", 0)
         self._loop = asyncio.new_event_loop()
@@ -89,9 +92,38 @@ class Cable:
                 to_server.close()
         to_client.close()
 
+    async def _delayed(self, reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+        """Yield what is read, `delay_s` later, until the reader's side is closed."""
+        loop = asyncio.get_running_loop()
+        on_their_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+
+        async def read() -> None:
+            chunk = b" "
+            try:
+                while chunk:
+                    chunk = await reader.read(CHUNK)
+                    on_their_way.put_nowait((loop.time() + self._delay_s, chunk))
+            except OSError:
+                on_their_way.put_nowait((loop.time(), b""))
+
+        reading = asyncio.create_task(read())
+        try:
+            while True:
+                due, chunk = await on_their_way.get()
+                await asyncio.sleep(max(0.0, due - loop.time()))
+                if not chunk:
+                    return
+                yield chunk
+        finally:
+            reading.cancel()
+
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Forward until the reader's side is closed, then close the writer's."""
         try:
+            if self._delay_s:
+                async for chunk in self._delayed(reader):
+                    writer.write(chunk)
+                return
             while chunk := await reader.read(CHUNK):
                 await self._whole.wait()
                 if reader.exception() is not None:

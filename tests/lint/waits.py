@@ -28,7 +28,7 @@ PACED = {
     },
     "tests/integration/election/cutting_proxy.py": {"_serve": "gives the server time to execute a request"},
     "tests/integration/kafka/test_control_producer.py": {"send_for": "a rate of records"},
-    "tests/lab/cable.py": {"_pump": "a rate of bytes"},
+    "tests/lab/cable.py": {"_pump": "a rate of bytes", "_delayed": "the time that bytes need"},
     "tests/lab/identity_provider.py": {"answer": "hangs until the test releases it"},
     "tests/lab/verify.py": {
         "wait_until_copied": "the helper for copies, with verdicts of its own",

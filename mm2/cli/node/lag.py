@@ -17,6 +17,7 @@ from mm2.cli.terminal.screen import print_json, show_live, show_once
 from mm2.cli.terminal.tables import counted, duration, lower_bound, number, rate_text, state_text, table
 from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.last_known_lag import last_known_lag
+from mm2.node.status.pace_limit import shown_limit
 from mm2.node.status.status_model import FlowStatus
 
 _BESIDES_ROWS = 6
@@ -104,9 +105,11 @@ def lag_view(
         for flow in replicating
         if (last := last_known_lag(flow)) is not None
     ]
-    shown = partitions if rows is None else partitions[: max(1, rows - len(replicating) - len(last_known))]
+    limits = [f"{flow.flow}: {limit}" for flow in replicating if (limit := shown_limit(flow)) is not None]
+    remarks = [*last_known, *limits]
+    shown = partitions if rows is None else partitions[: max(1, rows - len(replicating) - len(remarks))]
     parts: list[RenderableType] = [_flows(report, replicating, pace)]
-    parts += [Text(remark, style="yellow") for remark in last_known]
+    parts += [Text(remark, style="yellow") for remark in remarks]
     if shown:
         parts += [Text(), _partitions(report, shown, pace)]
     if left := len(partitions) - len(shown):
@@ -205,6 +208,7 @@ def _flow_json(report: LagReport, flow: FlowStatus, pace: ReplicationRate, order
         "last_lag_records": None if last is None else last.lag_records,
         "outlook": whole.outlook.value,
         "catch_up_seconds": whole.catch_up_seconds,
+        "limited_by": flow.limited_by,
         "partitions": [_partition_json(report, row, pace) for row in report.rows(order, [flow])],
     }
 

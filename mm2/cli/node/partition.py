@@ -79,6 +79,8 @@ def partition_view(details: PartitionDetails) -> RenderableType:
         f"  node {status.node or 'none'}",
     )
     lines = [heading, Text(f"  {_progress(status)}"), *_sides(details)]
+    if details.limited_by is not None:
+        lines.insert(2, Text(f"  pace: {details.limited_by}"))
     if status.error is not None:
         lines.append(Text(f"  ! {status.error}", style="red"))
     lines += [Text(f"  ! node {unknown}", style="yellow") for unknown in details.unknown]

@@ -22,6 +22,7 @@ from mm2.core.lanes.losses import extent
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.printable import printable_json
 from mm2.node.status.last_known_lag import last_known_lag
+from mm2.node.status.pace_limit import shown_limit
 from mm2.node.status.status_model import (
     AssignmentAuditStatus,
     FlowStatus,
@@ -180,6 +181,8 @@ def _remarks(flow: FlowStatus) -> Iterator[str]:
         yield f"paused: {', '.join(flow.paused)}"
     if (last := last_known_lag(flow)) is not None:
         yield f"lag unknown of {counted(last.partitions, 'partition')}; last known: {last}"
+    if (limit := shown_limit(flow)) is not None:
+        yield limit
     moving = [
         counted(counts.moving, what.removesuffix("s"))
         for what, counts in flow.assignment_audit.items()

@@ -73,11 +73,34 @@ class PartitionEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """``seconds`` that partitions which were behind have waited ``on`` something, summed over partitions.
+
+    ``on`` is the value of a `mm2.core.lanes.bottlenecks.Bottleneck`, or one of a later release.
+    """
+
+    on: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecentWaits:
+    """What was waited for during the last minute by a partition that was behind, or by all that were.
+
+    ``behind``: seconds during which it, or any of them, was behind; at most 60.
+    """
+
+    waits: tuple[Wait, ...] = ()
+    behind: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStory:
-    """What one node knows of a partition. ``fetching`` and ``sending``: if a lane of the node copies it now."""
+    """What one node knows of a partition. ``fetching``, ``sending``, ``last_minute``: if a lane of it copies it now."""
 
     fetching: StepReport | None = None
     sending: StepReport | None = None
+    last_minute: RecentWaits | None = None
     events: tuple[PartitionEvent, ...] = ()
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mm2.core.lanes.counters import PartitionCounters
+from mm2.core.lanes.counters import PartitionCounters, SourceTaskCounters
 from mm2.core.lanes.losses import Loss
-from mm2.core.lanes.partition_steps import PartitionEvent, StepReport
+from mm2.core.lanes.partition_steps import PartitionEvent, RecentWaits, StepReport
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow
 
@@ -20,7 +20,7 @@ class PartitionProgress:
     offset under read_committed (-1: unknown yet). ``end_observed``: None if the source told it within the last 10 s;
     otherwise when it last did, in epoch seconds, and the lag is unknown since. ``stopped_at`` and ``stopped_until``:
     the offsets, without the last, that cannot be copied and stop the partition; None: it is not stopped by a record.
-    ``fetching`` and ``sending``: its steps; None: unknown.
+    ``fetching`` and ``sending``: its steps; None: unknown. ``last_minute``: what it waited for; None: unknown.
     """
 
     topic: str
@@ -38,6 +38,7 @@ class PartitionProgress:
     counters: PartitionCounters = field(default_factory=PartitionCounters)
     fetching: StepReport | None = None
     sending: StepReport | None = None
+    last_minute: RecentWaits | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,7 @@ class SourceTaskProgress:
     ``drained``: nothing is in flight and all offsets are stored, so the source task can be reassigned. ``warnings``:
     messages for the operator while everything runs. ``whole`` False: ``partitions`` omits those unchanged since the
     last report that the node has answered. ``events``: those of all partitions since that report, oldest first.
+    ``counters`` start at 0 with this run. ``last_minute``: what all its partitions waited for; None: unknown.
     """
 
     flow: Flow
@@ -70,6 +72,8 @@ class SourceTaskProgress:
     losses: tuple[Loss, ...] = ()
     warnings: tuple[str, ...] = ()
     events: tuple[PartitionEvent, ...] = ()
+    counters: SourceTaskCounters = field(default_factory=SourceTaskCounters)
+    last_minute: RecentWaits | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,6 +90,8 @@ class Cluster:
         self._next_refresh = 0.0
         self._refresh_failure: tuple[float, ClusterError] | None = None  # with the time of the request
         self._closed = False
+        self.round_trip_s: float | None = None  # until the quickest answer so far
+        self.throttled_s = 0.0  # the sum of the throttle times in all answers to Fetch and Produce
 
     async def __aenter__(self) -> Self:
         """Load certificates; connections are opened later. Raises SecuritySettingsInvalid."""
@@ -134,12 +136,21 @@ class Cluster:
         if connection is None or not connection.connected:
             connection = await self._connection(node_id, purpose)
         timeout = (self.settings.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        sent_at = time.monotonic()
         try:
-            return await connection.send(request, timeout=timeout, expect_response=expect_response)
+            answer = await connection.send(request, timeout=timeout, expect_response=expect_response)
         except Unreachable:
             self._brokers_stale = True
             self._leaders = {one: leader for one, leader in self._leaders.items() if leader.node_id != node_id}
             raise
+        if answer is not None:
+            self._observe(answer, time.monotonic() - sent_at)
+        return answer
+
+    def _observe(self, answer: Any, elapsed: float) -> None:
+        if self.round_trip_s is None or elapsed < self.round_trip_s:
+            self.round_trip_s = elapsed
+        self.throttled_s += getattr(answer, "throttle_ms", 0) / 1000
 
     def disconnect(self, node_id: int, purpose: str) -> None:
         """Close the connection to a broker for ``purpose``: requests in flight fail, and the next one reopens it."""

@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from mm2.config.settings import FlowSettings
+from mm2.core.lanes.counters import Histogram, HistogramTotals
 from mm2.core.naming import internal_topics
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.checkpoints import Checkpoints
@@ -31,6 +32,7 @@ class CheckpointMetrics:
 
     def __init__(self) -> None:
         self._latency: dict[str, Latency] = {}
+        self._latencies = Histogram()
         self._skipped: MonotonicCounters[str] = MonotonicCounters()
         self._topics: set[str] = set()
         self._runs = 0
@@ -42,8 +44,10 @@ class CheckpointMetrics:
 
     def acknowledged(self, group: str, seconds: float) -> None:
         """Record that a checkpoint of ``group`` was acknowledged ``seconds`` after its timestamp."""
+        seconds = max(0.0, seconds)
         so_far = self._latency.get(group, _NONE)
-        self._latency[group] = Latency(count=so_far.count + 1, seconds=so_far.seconds + max(0.0, seconds))
+        self._latency[group] = Latency(count=so_far.count + 1, seconds=so_far.seconds + seconds)
+        self._latencies.observe(seconds)
 
     def keep(self, groups: Collection[str]) -> None:
         """Forget all other groups, so that names that are no longer used do not accumulate."""
@@ -59,6 +63,11 @@ class CheckpointMetrics:
     def latency_by_group(self) -> Mapping[str, Latency]:
         """The latency of each group, as a copy for other threads."""
         return self._latency.copy()
+
+    @property
+    def latencies(self) -> HistogramTotals:
+        """The latencies of all groups since the node started, including those that no longer exist."""
+        return self._latencies.totals
 
     @property
     def skipped_by_topic(self) -> Mapping[str, int]:

@@ -17,6 +17,7 @@ from mm2.node.checkpoint.checkpoint_task import reason_for_none
 from mm2.node.flow.flow_session import FlowSession
 from mm2.node.flow.retained_state import RetainedFlowState
 from mm2.node.identity import NodeIdentity
+from mm2.node.status.pace_limit import pace_limit
 from mm2.node.status.status_builder import StatusBuilder
 from mm2.node.status.status_model import FlowStatus, TaskStatus, TopicStatus
 
@@ -79,6 +80,7 @@ class FlowStatusBuilder:
         paused = session.configs.pauses.named if session is not None else ()
         is_paused = pauses_flow(paused, {one.topic for one in (*topics, *elsewhere)})
         state, reasons = self._state(tasks, topics, is_paused=is_paused), self._reasons(parts, tasks, topics)
+        last_minute = parts.last_minute() if parts is not None else None
         if state is TaskState.WAITING and not reasons:
             reasons = [_still_starting(tasks)]
         return FlowStatus(
@@ -105,6 +107,10 @@ class FlowStatusBuilder:
             group_reasons=self._group_reasons(),
             checkpoint_latency=retained.checkpoint_metrics.latency_by_group,
             skipped=self._skipped(),
+            limited_by=pace_limit(topics, last_minute, enabled=self.settings.enabled),
+            last_minute=last_minute,
+            counters=retained.progress.counters,
+            checkpoint_latencies=retained.checkpoint_metrics.latencies,
             members=parts.members() if parts is not None else (),
             paused=paused,
             assignment_audit=parts.assignment_audit(session.tasks()) if parts is not None and session else {},

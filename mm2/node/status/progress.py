@@ -7,9 +7,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mm2.core.lanes.counters import ZERO, PartitionCounters
+from mm2.core.lanes.bottlenecks import sum_of_waits
+from mm2.core.lanes.counters import ZERO, PartitionCounters, SourceTaskCounters
 from mm2.core.lanes.losses import LOSSES_KEPT, Loss, LossKey
-from mm2.core.lanes.partition_steps import EVENTS_KEPT, PartitionEvent, PartitionStory, shown_step
+from mm2.core.lanes.partition_steps import EVENTS_KEPT, PartitionEvent, PartitionStory, RecentWaits, shown_step
 from mm2.core.lanes.progress_reports import BatchCount, PartitionProgress, SourceTaskProgress
 from mm2.core.lanes.task_states import TaskState, worst
 from mm2.core.naming.names import TopicPartition
@@ -125,6 +126,8 @@ class FlowProgress:
         self._unlisted: dict[TopicPartition, float] = {}  # since when
         self._totals: MonotonicCounters[TopicPartition] = MonotonicCounters()
         self._batches: MonotonicCounters[tuple[int, str, str]] = MonotonicCounters()
+        self._of_tasks: MonotonicCounters[int] = MonotonicCounters()
+        self._last_minutes: dict[int, RecentWaits | None] = {}  # by source task
         self._partitions: dict[TopicPartition, PartitionProgress] = {}
         self._runs: dict[TopicPartition, str] = {}
         self._taken: dict[int, tuple[str, tuple[PartitionProgress, ...]]] = {}
@@ -157,6 +160,8 @@ class FlowProgress:
             both = zip(source_task.partitions, before, strict=True)
             self._take_partitions(run, [now for now, then in both if now is not then])
         self._take_events(source_task)
+        self._of_tasks.fold(source_task.source_task, run, source_task.counters.values)
+        self._last_minutes[source_task.source_task] = source_task.last_minute
         for count in source_task.batches:
             path = (source_task.source_task, count.path, count.reason)
             self._paths.add(path)
@@ -194,7 +199,18 @@ class FlowProgress:
         events = tuple(self._events.get(partition, ()))
         if now is None:
             return PartitionStory(events=events)
-        return PartitionStory(fetching=now.fetching, sending=now.sending, events=events)
+        return PartitionStory(fetching=now.fetching, sending=now.sending, last_minute=now.last_minute, events=events)
+
+    def last_minute(self, ownership: PartitionOwnership) -> RecentWaits | None:
+        """Return what the partitions of this node waited for during the last minute; None: no lane reports any now."""
+        return sum_of_waits(self._last_minutes.get(one.source_task) for one in ownership.hosted if one.states)
+
+    @property
+    def counters(self) -> SourceTaskCounters:
+        """Return the totals of all source tasks since the node started."""
+        none = SourceTaskCounters().values
+        totals = [self._of_tasks.get(source_task, none) for source_task in self._last_minutes]
+        return SourceTaskCounters.of([sum(one) for one in zip(none, *totals, strict=True)])
 
     @property
     def records_total(self) -> int:

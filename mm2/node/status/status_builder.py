@@ -15,6 +15,7 @@ from mm2.core.assignment.assignment_audit import AssignmentAudit, assignment_aud
 from mm2.core.assignment.task_placement import TaskAssignments, TaskPlacement
 from mm2.core.assignment.tasks import TaskId, TaskKind
 from mm2.core.coordination.config_fingerprint import ConfigFingerprint
+from mm2.core.lanes.partition_steps import RecentWaits
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.plugins import PluginError
@@ -128,6 +129,10 @@ class StatusBuilder:
         if self._listed() is not None:
             return ()
         return self.progress.elsewhere(self._ownership, self._remote_name, self._query_name)
+
+    def last_minute(self) -> RecentWaits | None:
+        """Return what the partitions of this node waited for during the last minute; None: unknown."""
+        return self.progress.last_minute(self._ownership)
 
     def _listed(self) -> tuple[ReplicatedTopic, ...] | None:
         """Return the topics that this leader lists; None on other nodes, and until the leader has read the topics:

@@ -15,8 +15,9 @@ from typing import Annotated, TypeVar
 
 from pydantic import Field
 
-from mm2.core.lanes.counters import PartitionCounters
+from mm2.core.lanes.counters import HistogramTotals, PartitionCounters, SourceTaskCounters
 from mm2.core.lanes.losses import Loss
+from mm2.core.lanes.partition_steps import RecentWaits
 from mm2.core.lanes.progress_reports import BatchCount
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
@@ -253,6 +254,20 @@ class FlowStatus:
         Mapping[str, AssignmentAuditStatus],
         Field(description="of tasks and of partitions, computed by the leader; empty while there is no leader"),
     ] = field(default_factory=dict)
+    limited_by: Annotated[
+        str | None,
+        Field(
+            description="what limits its pace, as a message with shares of the last minute; also that it is caught up,"
+            " or that there are no data; null: it copies no topics"
+        ),
+    ] = None
+    last_minute: Annotated[
+        RecentWaits | None,
+        Field(
+            description="what partitions that were behind waited for during the last minute, in seconds summed over"
+            " partitions, and for how many seconds any was behind; null: no lane reports any partition"
+        ),
+    ] = None
     is_leader: NotServed[bool] = False
     elsewhere: NotServed[tuple[TopicStatus, ...]] = ()  # partitions of other nodes or of none, if `topics` lacks them
     records_total: NotServed[int] = 0  # records and bytes that this node copied since it started
@@ -265,6 +280,8 @@ class FlowStatus:
     group_reasons: NotServed[tuple[str, ...]] = ()  # why there are no groups, or why their status is incomplete
     checkpoint_latency: NotServed[Mapping[str, Latency]] = field(default_factory=dict)  # by group
     skipped: NotServed[Mapping[str, int]] = field(default_factory=dict)  # unreadable records, by internal topic
+    counters: NotServed[SourceTaskCounters] = field(default_factory=SourceTaskCounters)  # of this node since it started
+    checkpoint_latencies: NotServed[HistogramTotals] = field(default_factory=HistogramTotals)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,8 +303,10 @@ class FileStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneBuffer:
-    """Bytes that a lane has fetched and that the target has not acknowledged, and the limit, ``mm2.lane.buffer.bytes``:
-    a full buffer means that the target is slower than the source."""
+    """Bytes that a lane has fetched and that the target has not acknowledged, and the limit, ``mm2.lane.buffer.bytes``.
+
+    They do not tell why a flow is slow (`FlowStatus.limited_by` does): a target with a quota can leave it almost empty.
+    """
 
     lane: int
     used: int

@@ -12,7 +12,8 @@ D. leader, epoch, members, pauses and assignment audit are those of the leader o
    answer, of the node with the newest epoch;
 E. the flow is PAUSED only if all of it is paused, not only some of its topics, and tasks that only move (checkpoints,
    heartbeats) do not change its state;
-F. progress is never that of a node that does not run the partition: without a node that runs it, it is unknown.
+F. progress is never that of a node that does not run the partition: without a node that runs it, it is unknown;
+G. what limits the flow is concluded from what the partitions of all nodes that answered wait for.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from typing import TypeVar
 
 from mm2.core.assignment.tasks import TaskId
 from mm2.core.coordination.pauses import pauses_flow
+from mm2.core.lanes.bottlenecks import sum_of_waits
 from mm2.core.lanes.losses import Loss, LossKey
 from mm2.core.lanes.task_states import TaskState, without_pauses, worst
+from mm2.node.status.pace_limit import pace_limit
 from mm2.node.status.status_model import FlowStatus, NodeStatus, PartitionStatus, TaskStatus, TopicStatus
 from mm2.rest.merge.flow_problems import placed_reasons
 
@@ -68,6 +71,7 @@ def merge_flow(own: FlowShare, answers: Answers) -> FlowStatus:
         *(one.state for one in topics),
     ]
     is_paused = pauses_flow(leader.flow.paused, {one.topic for one in topics})
+    last_minute = sum_of_waits(share.flow.last_minute for share in shares)
     return replace(
         leader.flow,
         enabled=own.flow.enabled,
@@ -76,6 +80,8 @@ def merge_flow(own: FlowShare, answers: Answers) -> FlowStatus:
         tasks=tasks,
         topics=topics,
         losses=_losses(shares),
+        limited_by=pace_limit(topics, last_minute, enabled=own.flow.enabled),
+        last_minute=last_minute,
     )
 
 

@@ -14,7 +14,15 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter
 
 from mm2.core.coordination.pauses import pause_message
-from mm2.core.lanes.partition_steps import EVENTS_KEPT, NodeStep, PartitionStory, StepReport, shown_step
+from mm2.core.lanes.bottlenecks import limited_by
+from mm2.core.lanes.partition_steps import (
+    EVENTS_KEPT,
+    NodeStep,
+    PartitionStory,
+    RecentWaits,
+    StepReport,
+    shown_step,
+)
 from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import FlowStatus, PartitionStatus, TopicStatus
 
@@ -54,6 +62,20 @@ class PartitionDetails:
     status: Annotated[PartitionStatus, Field(description="as in GET /flows")]
     unknown: Annotated[tuple[str, ...], Field(description="nodes that did not answer, with the reason")]
     events: Annotated[tuple[ShownEvent, ...], Field(description="the last 50, oldest first")]
+    limited_by: Annotated[
+        str | None,
+        Field(
+            description="what limits its pace, as a message; also that it is caught up, or that there are no data;"
+            " null: the node is of an earlier release"
+        ),
+    ] = None
+    last_minute: Annotated[
+        RecentWaits | None,
+        Field(
+            description="what it waited for during the last minute, and for how many seconds it was behind;"
+            " null: no lane reports it"
+        ),
+    ] = None
 
 
 PARTITION_DETAILS = TypeAdapter(PartitionDetails)
@@ -85,6 +107,8 @@ def merge_partition(
         status=partition,
         unknown=tuple(f"{node}: {why}" for node, why in silent.items()),
         events=_events(stories),
+        limited_by=limited_by(running.last_minute, lag=partition.lag_records),
+        last_minute=running.last_minute,
     )
 
 

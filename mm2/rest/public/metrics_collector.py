@@ -11,10 +11,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
+from itertools import accumulate
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
 from prometheus_client.registry import Collector
 
+from mm2.core.lanes.bottlenecks import Bottleneck
+from mm2.core.lanes.counters import BUCKETS, HistogramTotals
 from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import (
     FileStatus,
@@ -49,6 +58,7 @@ class NodeCollector(Collector):
         yield from _lag_families(flows)
         yield from _flow_families(flows)
         yield from _state_families(flows)
+        yield from _pace_families(flows)
         info = GaugeMetricFamily(
             "mm2_node_info", "Always 1; the labels are the node ID and the version.", labels=("node", "version")
         )
@@ -278,3 +288,57 @@ def _state_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
             of_topics.add_metric((*name, state), topics[state])
             of_partitions.add_metric((*name, state), partitions[state])
     return iter((of_flow, of_topics, of_partitions))
+
+
+def _pace_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
+    """Yield why and how slow the flows are. Every cause has a sample, so that rates begin at 0."""
+    waiting = CounterMetricFamily(
+        "mm2_flow_waiting_seconds",
+        "Seconds that partitions which were behind have waited, by what for, summed over partitions, since the node"
+        " started.",
+        labels=(*FLOW, "on"),
+    )
+    throttle = CounterMetricFamily(
+        "mm2_flow_throttle_seconds",
+        "Throttle time that brokers of the source or target reported in answers to fetch and produce requests, summed"
+        " over answers, since the node started.",
+        labels=(*FLOW, "cluster"),
+    )
+    ages = HistogramMetricFamily(
+        "mm2_flow_record_age_seconds",
+        "Seconds from the largest timestamp of a batch to its fetch; one observation per batch.",
+        labels=FLOW,
+    )
+    latencies = HistogramMetricFamily(
+        "mm2_flow_replication_latency_seconds",
+        "Seconds from the largest timestamp of a batch until the target acknowledges it; one observation per batch.",
+        labels=FLOW,
+    )
+    checkpoints = HistogramMetricFamily(
+        "mm2_flow_checkpoint_latency_seconds",
+        "Seconds from reading a group's offset on the source to the acknowledgement of its checkpoint by the target;"
+        " one observation per checkpoint.",
+        labels=FLOW,
+    )
+    for flow in flows:
+        if not flow.enabled:
+            continue
+        name, counters = (flow.source, flow.target), flow.counters
+        waited = {wait.on: wait.seconds for wait in counters.waits}
+        for cause in Bottleneck:
+            waiting.add_metric((*name, cause), waited.get(cause.value, 0.0))
+        throttle.add_metric((*name, "source"), counters.source_throttled)
+        throttle.add_metric((*name, "target"), counters.target_throttled)
+        for family, totals in (
+            (ages, counters.ages),
+            (latencies, counters.latencies),
+            (checkpoints, flow.checkpoint_latencies),
+        ):
+            family.add_metric(name, buckets=_cumulative(totals), sum_value=totals.sum)
+    return iter((waiting, throttle, ages, latencies, checkpoints))
+
+
+def _cumulative(totals: HistogramTotals) -> list[tuple[str, float]]:
+    """Return the buckets as Prometheus counts them: each with all that is below its bound."""
+    bounds = (*map(str, BUCKETS), "+Inf")
+    return list(zip(bounds, accumulate(totals.counts), strict=True))

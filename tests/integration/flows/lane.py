@@ -183,6 +183,7 @@ async def copying(
     starts: Mapping[TopicPartition, int | None] | None = None,
     create: bool = True,
     source_client: ClientSettings | None = None,
+    target_client: ClientSettings | None = None,
     fetch: FetchSettings | None = None,
     produce: ProduceSettings | None = None,
     buffer_bytes: int = BUFFER,
@@ -223,7 +224,8 @@ async def copying(
     lease = lease_of(source, target, partitions, fetch=fetch, produce=produce, flush_interval_ms=flush_interval_ms)
     if transactions is not None and producer is None:
         producer = await acquired(target, unique_name("A-mm2-MirrorSourceConnector-0"))
-    lease = replace(lease, producer=producer, transactions=transactions, source=source_client or lease.source)
+    lease = replace(lease, producer=producer, transactions=transactions)
+    lease = replace(lease, source=source_client or lease.source, target=target_client or lease.target)
     if exact_offsets is not None:
         lease = replace(lease, exact_offsets=ExactOffsetsLease(client=lease.target, topic=exact_offsets, segments=32))
     if on_data_loss is not None:

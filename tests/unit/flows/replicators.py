@@ -9,6 +9,7 @@ from typing import Any
 from flows.batch.choice import BatchRules, Reason
 from flows.batch.target_batch import ProducerId, TargetBatch
 from flows.partition.frame_transform import FrameTransform
+from flows.partition.health import PartitionMetrics
 from flows.partition.in_flight import InFlightBatch
 from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
@@ -97,6 +98,7 @@ def partition(
     rules: BatchRules | None = None,
     epochs: EpochStarts = (),
     transform: FrameTransform | None = None,
+    metrics: PartitionMetrics | None = None,
     **options: Any,
 ) -> tuple[PartitionReplicator, RecordingListener]:
     """``options``: of `PartitionOptions`."""
@@ -105,7 +107,7 @@ def partition(
         topic="orders", partition=3, remote_topic="A.orders", start_offset=start, leader_epochs=epochs
     )
     replicator = replicator_of(
-        lease, listener, max_held_bytes=max_held_bytes, rules=rules, transform=transform, **options
+        lease, listener, max_held_bytes=max_held_bytes, rules=rules, transform=transform, metrics=metrics, **options
     )
     replicator.set_producer_id(ProducerId(7, 0))
     return replicator, listener
@@ -120,6 +122,7 @@ def replicator_of(
     policy: LossPolicy | None = None,
     dead_letters: str | None = None,
     transform: FrameTransform | None = None,
+    metrics: PartitionMetrics | None = None,
     **options: Any,
 ) -> PartitionReplicator:
     """``options``: of `PartitionOptions`."""
@@ -140,6 +143,7 @@ def replicator_of(
         target_backoff=Backoff(100, 1000, generator=random.Random(1)),
         counts=Counter[Reason](),
         now=0.0,
+        metrics=metrics,
     )
 
 

@@ -10,6 +10,7 @@ from mm2.cli.node.lag_report import LagOrder, LagReport, lag_order
 from mm2.cli.node.progress_rates import CatchUpEstimate, ReplicationRate
 from mm2.cli.terminal.tables import duration
 from mm2.core.lanes.task_states import TaskState
+from mm2.node.status.pace_limit import shown_limit
 from mm2.node.status.status_model import PartitionStatus, TopicStatus
 from tests.contract.samples import flow, heartbeat_flow, node, partition, topic, unheard
 from tests.unit.cli.views import lines, shapes
@@ -186,6 +187,7 @@ def test_json_has_null_for_unknown_values() -> None:
         "last_lag_records": None,
         "outlook": "unknown",
         "catch_up_seconds": None,
+        "limited_by": None,
     }
     assert partitions[0] == {
         "topic": "bücher",
@@ -203,6 +205,33 @@ def test_json_has_null_for_unknown_values() -> None:
         "error": None,
     }
     assert [partitions[1][key] for key in ("position", "end_offset", "lag_records", "lag_seconds")] == [None] * 4
+
+
+LIMITED = "limited by the target: quota, 83 % of the last minute"
+
+
+def test_what_limits_a_flow_with_a_lag() -> None:
+    report = LagReport(flows=[flow(topic("orders", at(90, 100)), limited_by=LIMITED)])
+    assert lines(lag_view(report, ReplicationRate(Clock())))[2] == f"A->B: {LIMITED}"
+    (whole,) = json.loads(json.dumps(lag_json(report, ReplicationRate(Clock()))))["flows"]
+    assert whole["limited_by"] == LIMITED
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence", "shown"),
+    [
+        (at(100, 100), "caught up", None),
+        (at(100, 100), "no data for the last minute", None),
+        (at(90, 100), "no data for the last minute", "no data for the last minute"),
+        (UNKNOWN, "no data for the last minute", None),
+        (UNKNOWN, LIMITED, LIMITED),
+        (at(90, 100), None, None),
+    ],
+)
+def test_nothing_is_shown_about_a_flow_without_a_lag(
+    found: PartitionStatus, sentence: str | None, shown: str | None
+) -> None:
+    assert shown_limit(flow(topic("orders", found), limited_by=sentence)) == shown
 
 
 SILENT = flow(topic("orders", unheard(0), unheard(1, last_lag_records=3, observed=1_763_740_799_000)))

@@ -158,6 +158,11 @@ def test_last_known_offsets_while_the_source_does_not_answer() -> None:
     assert shown[-1] == "  lag unknown of 2 partitions; last known: 3 records at 2025-11-21T16:00:00Z"
 
 
+def test_what_limits_a_flow_with_a_lag() -> None:
+    sentence = "limited by the source: quota, 100 % of the last 9 s"
+    assert f"  {sentence}" in lines(view(node(flow(limited_by=sentence))))
+
+
 def test_unassigned_duplicated_and_unexpected_tasks() -> None:
     counts = {"tasks": AssignmentAuditStatus(unassigned=1, duplicated=2, unexpected=3)}
     assert lines(view(node(shared(assignment_audit=counts))))[-3:] == [

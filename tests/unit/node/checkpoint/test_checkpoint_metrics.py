@@ -17,6 +17,15 @@ def test_latencies_add_up_by_group() -> None:
     assert before == {"g": Latency(count=1, seconds=0.25)}, "what was handed out does not change"
 
 
+def test_the_histogram_is_that_of_all_groups_also_deleted_ones() -> None:
+    checkpoint_metrics = CheckpointMetrics()
+    for group, seconds in (("g", 0.25), ("h", 2.0), ("h", -1.0)):
+        checkpoint_metrics.acknowledged(group, seconds)
+    checkpoint_metrics.keep({"h"})
+    found = checkpoint_metrics.latencies
+    assert (sum(found.counts), found.sum) == (3, 2.25)
+
+
 def test_deleted_groups_have_no_latency() -> None:
     checkpoint_metrics = CheckpointMetrics()
     for group in ("g", "h"):

@@ -9,9 +9,16 @@ import pytest
 from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.assignment.task_placement import TaskAssignments, TaskPlacement
 from mm2.core.assignment.tasks import TaskId, TaskKind
-from mm2.core.lanes.counters import PartitionCounters
+from mm2.core.lanes.counters import HistogramTotals, PartitionCounters, SourceTaskCounters
 from mm2.core.lanes.losses import Loss
-from mm2.core.lanes.partition_steps import EVENTS_KEPT, PartitionEvent, PartitionStory, StepReport
+from mm2.core.lanes.partition_steps import (
+    EVENTS_KEPT,
+    PartitionEvent,
+    PartitionStory,
+    RecentWaits,
+    StepReport,
+    Wait,
+)
 from mm2.core.lanes.progress_reports import PartitionProgress, SourceTaskProgress
 from mm2.core.lanes.task_states import TaskState, worst
 from mm2.core.naming.names import Flow, TopicPartition
@@ -339,3 +346,35 @@ def test_events_of_a_deleted_topic_are_forgotten() -> None:
     for now in (LOOK_FOR_DELETED_S, LOOK_FOR_DELETED_S + FORGET_AFTER_S):  # noqa: B007 read by the clock
         progress.topics([], NOBODY)
     assert progress.story(PARTITION).events == ()
+
+
+def counted(seconds: float) -> SourceTaskCounters:
+    """What a lane has counted after ``seconds`` with one batch each."""
+    return SourceTaskCounters(
+        waits=(Wait(on="query", seconds=seconds),),
+        source_throttled=seconds,
+        latencies=HistogramTotals(counts=(int(seconds), *(0,) * 11), sum=seconds),
+    )
+
+
+def test_what_source_tasks_waited_for_never_decreases() -> None:
+    """A lane that restarts, and another source task, start at 0."""
+    progress = FlowProgress()
+    report = said(0, TaskState.RUNNING, position=40, records=40)
+    for session, source_task, seconds in (("one", 0, 5.0), ("one", 0, 7.0), ("two", 0, 1.0), ("two", 1, 2.0)):
+        progress.take(session, replace(report, source_task=source_task, counters=counted(seconds)))
+    assert progress.counters == SourceTaskCounters.of(counted(10.0).values)
+    assert FlowProgress().counters == SourceTaskCounters.of(SourceTaskCounters().values)
+
+
+def test_the_last_minute_is_that_of_lanes_that_report() -> None:
+    progress = FlowProgress()
+    waited = RecentWaits(waits=(Wait(on="query", seconds=3.0),), behind=3.0)
+    report = replace(said(0, TaskState.RUNNING, position=40, records=40), last_minute=waited)
+    progress.take("session", report)
+    assert progress.last_minute(here(PARTITION)) == waited
+    silent = PartitionOwnership(
+        node_id="n", hosted=(HostedSourceTask(source_task=0, partitions=frozenset({PARTITION})),)
+    )
+    assert progress.last_minute(silent) is None
+    assert progress.last_minute(here(PARTITION, source_task=1)) is None

@@ -6,6 +6,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from mm2.core.lanes.losses import Loss
+from mm2.core.lanes.partition_steps import RecentWaits, Wait
 from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import AssignmentAuditStatus, FlowStatus, PartitionStatus, TaskStatus
 from mm2.rest.merge.flow_merge import FlowShare, merge_flow, share_of
@@ -335,3 +336,23 @@ def test_draining_node_is_visible() -> None:
     assert merge_flow(share("a", leader(topic("orders", copied(0, "a")), tasks=())), {"b": leaving}).state is (
         TaskState.DRAINING
     )
+
+
+def test_what_limits_the_flow_is_that_of_all_partitions() -> None:
+    """(G) A node alone sees only its own; one that does not answer, or whose lanes do not, says nothing."""
+
+    def waited(on: str, seconds: float) -> RecentWaits:
+        return RecentWaits(waits=(Wait(on=on, seconds=seconds),), behind=seconds)
+
+    own = share("a", leader(last_minute=waited("source", 10.0)))
+    other = share("b", follower(last_minute=waited("target-quota", 30.0)))
+    merged = merge_flow(own, {"b": other})
+    assert (
+        merged.limited_by == "limited by the target: quota, 75 % of the last 30 s; by the source: fetch responses, 25 %"
+    )
+    assert merged.last_minute == RecentWaits(
+        waits=(Wait(on="source", seconds=10.0), Wait(on="target-quota", seconds=30.0)), behind=30.0
+    )
+    silent = merge_flow(own, {"b": "does not answer"})
+    assert silent.limited_by == "limited by the source: fetch responses, 100 % of the last 10 s"
+    assert merge_flow(A, {"b": B}).limited_by == "no data for the last minute"
