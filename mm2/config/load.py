@@ -6,7 +6,7 @@ Aliases with the same brokers are one of them: usually a line that was copied an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from mm2.config.checks.aliases import check_alias_characters, check_ambiguous_al
 from mm2.config.checks.exposure import check_exposure
 from mm2.config.checks.foreign.file_types import without_byte_order_mark
 from mm2.config.checks.loops import check_loops
+from mm2.config.checks.near_misses import NearMissRule
 from mm2.config.checks.spark import check_spark, check_threads
 from mm2.config.checks.unused_security import check_unused_security
 from mm2.config.clients.client_reader import ClientReader
@@ -28,7 +29,7 @@ from mm2.config.grammar.properties import Entry, parse, read_content
 from mm2.config.grammar.values import Properties, Value
 from mm2.config.keys import declaration
 from mm2.config.keys.election_keys import read_elections
-from mm2.config.keys.node_keys import OwnSettings, RestSettings
+from mm2.config.keys.node_keys import FileSettings, OwnSettings, RestSettings, UnknownKeys
 from mm2.config.security.listeners import read_listening
 from mm2.config.settings import FlowSettings, NodeSettings
 from mm2.core.naming.names import Flow
@@ -106,14 +107,19 @@ def load(path: Path, clusters: Sequence[str] = ()) -> Loaded:
     return load_file(path, clusters)[0]
 
 
-def load_file(path: Path, clusters: Sequence[str] = ()) -> tuple[Loaded, File | None]:
-    """Return the same and the file, which contains the origin of the settings."""
+def load_file(
+    path: Path, clusters: Sequence[str] = (), *, accepted: Collection[str] = ()
+) -> tuple[Loaded, File | None]:
+    """Return the same and the file, which contains the origin of the settings. ``accepted``: keys that are only a
+    warning although they look like one that selects or protects data."""
     problems = ProblemLog(str(path))
     file = read(path, clusters, problems)
     settings = None
     if file is not None:
-        settings = _node(path, file, problems)
-        unknown_keys.report(file.findings, problems)
+        mode = declaration.read(FileSettings, file.properties, problems).unknown_keys
+        near_misses = NearMissRule(UnknownKeys(mode), accepted)
+        settings = _node(path, file, problems, near_misses)
+        unknown_keys.report(file.findings, problems, near_misses)
     loaded = Loaded(
         settings=None if problems.failed else settings,
         problems=problems.in_order(),
@@ -157,7 +163,7 @@ def read(path: Path, clusters: Sequence[str], problems: ProblemLog) -> File | No
     )
 
 
-def _node(path: Path, file: File, problems: ProblemLog) -> NodeSettings:
+def _node(path: Path, file: File, problems: ProblemLog, near_misses: NearMissRule) -> NodeSettings:
     reader = ClientReader(clusters=file.clusters, problems=problems)
     flows = tuple(read_flow(FlowProperties.of(file.properties, flow), flow, reader, path.parent) for flow in file.flows)
     elsewhere = tuple(_elsewhere(path, file))
@@ -176,7 +182,7 @@ def _node(path: Path, file: File, problems: ProblemLog) -> NodeSettings:
     check_spark(file.properties, own, rest, flows, problems)
     check_threads(file.properties, own, flows, problems)
     every_flow = (*file.flows, *file.elsewhere)
-    check_unused_security(file.properties, every_flow, problems, https=listening.peers is not None)
+    check_unused_security(file.properties, every_flow, problems, near_misses, https=listening.peers is not None)
     spark = {name: value for name, value in file.properties.items() if name.startswith("spark.")}
     return NodeSettings(
         path=path,

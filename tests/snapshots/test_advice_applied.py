@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from mm2.config.checks import unknown_keys
 from mm2.config.clients.client_reader import ClientReader
 from mm2.config.flows import FlowProperties, read_flow
 from mm2.config.grammar.problems import Problem, ProblemLog
@@ -29,6 +30,7 @@ from tests.snapshots import repairs
 from tests.snapshots.repairs import Repair
 from tests.snapshots.test_config_problems import FILES
 
+AS_JAVA = unknown_keys.AS_JAVA
 ROOT = FILES.parents[3]
 TOPICS = (
     "orders",
@@ -64,11 +66,11 @@ FOLLOWS = re.compile(
     "|must end with a semicolon|must have the login module|is a PEM file, but|requires .*which is not set"
     "|contains no cipher suite|contains a certificate that cannot be read|contains no -----BEGIN"
     "|a PEM (truststore|keystore) has no password"  # the fix names the line to remove
-    "|alias .* contains characters that Kafka does not allow|sasl\\.\\* has no effect because|not a class of Kafka"
+    "|alias .* contains characters that Kafka does not allow|s(as|s)l\\.\\* has no effect because|not a class of Kafka"
     "|as mm2.spark.insecure is set"  # the warning that says what this means
     "|is a Strimzi KafkaConnector resource"  # what is left after only one is in the file
     # the value of a key that had no effect before
-    "|there is no query for these|changes nothing and drops nothing|not a built-in class"
+    "|there is no query for these|so the query applies to no topic|changes nothing and drops nothing|not a built-in class"
 )
 """What can come to light when a fix gives a line its effect, with a fix of its own."""
 
@@ -233,6 +235,8 @@ def applied(text: str, entry: Entry, fix: str) -> Iterator[str]:
             yield with_key(with_line(text, entry, ""), key, value)
     elif match := re.match(r"write ([\w.]+)(?:$|,? (?:or|for|to) )", first):
         yield from (set_value(new) for new in (match[1], *re.findall(r", or (\w+) (?:for|to)", first)))
+    if copied and copied[-1] == AS_JAVA:
+        yield with_key(text, "mm2.unknown.keys", "warn")
     if (match := re.search(rf"^add ({KEY}) = ([^,]*?)(?:, or .*)?$", first)) and not match[2].startswith("the "):
         added = with_key(text, match[1], match[2])
         for line in copied:
@@ -462,6 +466,8 @@ def judged(problem: Problem, name: str, before: tuple[tuple[Problem, ...], Effec
     """Return what is wrong with the file ``after`` a fix; empty: nothing."""
     problems, old = before
     left, now = observed(after.replace("SELECT … FROM", "SELECT upper(value) AS value FROM"))
+    if not problem.is_warning and "mm2.unknown.keys = warn" in after:
+        left = tuple(one for one in left if not one.is_warning or one.key != problem.key)
     new = {(key, rule) for key, rule in named(left) - named(problems) if not FOLLOWS.search(rule)}
     if problem.line is None:  # a file of another kind, whose keys nobody looked at
         new -= {(key, "unknown property, ignored") for key, _ in new}

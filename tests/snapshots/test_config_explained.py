@@ -68,6 +68,6 @@ def test_a_bad_file_shows_its_problems(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_file_with_warnings_counts_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(BAD)
     out = StringIO()
-    assert explain_file(Path("arrows.properties"), None, (), out) == 0
-    warnings = (BAD / "arrows.txt").read_text("utf-8").count(": warning: ")
-    assert out.getvalue().endswith(f"\n\n{warnings} warnings; see mm2 check arrows.properties\n")
+    assert explain_file(Path("near-misses-accepted.properties"), None, (), out) == 0
+    warnings = (BAD / "near-misses-accepted.txt").read_text("utf-8").count(": warning: ")
+    assert out.getvalue().endswith(f"\n\n{warnings} warnings; see mm2 check near-misses-accepted.properties\n")

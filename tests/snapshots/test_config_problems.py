@@ -28,13 +28,10 @@ HARMLESS = {
     "quotes-and-brackets",
     "negative-intervals",
 }
-HARMLESS |= {"byte-order-mark-harmless", "zookeeper-idle", "same-brokers", "security-unused", "without-effect"}
+HARMLESS |= {"byte-order-mark-harmless", "zookeeper-idle", "same-brokers"}
 HARMLESS |= {"alias-keys-empty", "alias-with-own-separator"}
-HARMLESS |= {"arrows", "lost-backslashes", "separators-of-topics", "topics-all-excluded"}
+HARMLESS |= {"lost-backslashes", "separators-of-topics", "topics-all-excluded", "near-misses-accepted"}
 HARMLESS |= {
-    "reported",
-    "unknown-keys",
-    "places",
     "own-class-keys",
     "loop-perhaps",
     "checkpoints-off",

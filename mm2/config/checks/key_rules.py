@@ -27,11 +27,12 @@ class Weight(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remark:
-    """A rule about a key, and the fix."""
+    """A rule about a key, and the fix. ``is_misplaced``: the key has an effect at another place."""
 
     rule: str
     fix: str
     weight: Weight = Weight.WARNING
+    is_misplaced: bool = False
 
 
 Judge = Callable[[str, str], Remark | None]
@@ -74,14 +75,14 @@ def beginning(*prefixes: str) -> Callable[[str], bool]:
     return lambda name: name.startswith(prefixes)
 
 
-def always(rule: str, fix: str) -> Judge:
+def always(rule: str, fix: str, *, is_misplaced: bool = False) -> Judge:
     """Return the same remark for all keys of a rule; ``{name}`` in the fix is replaced by the key's name."""
-    return lambda name, _text: Remark(rule=rule, fix=fix.replace("{name}", name))
+    return lambda name, _text: Remark(rule=rule, fix=fix.replace("{name}", name), is_misplaced=is_misplaced)
 
 
 def misplaced(names: Iterable[str], fix: str, level: str) -> Rule:
     """Return the rule for keys that have no effect at this ``level``, but have at the one that ``fix`` names."""
-    return Rule(named(names), always(f"has no effect {level}, as in Java", fix))
+    return Rule(named(names), always(f"has no effect {level}, as in Java", fix, is_misplaced=True))
 
 
 def ignored(reasons: Mapping[str, str]) -> Rule:

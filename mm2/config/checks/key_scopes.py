@@ -127,7 +127,11 @@ def _client_alone(kind: ClientKind) -> Rule:
     def judge(name: str, _text: str) -> Remark:
         bare = name.removeprefix(prefix)
         if bare in effective:
-            return Remark(rule="has no effect without a cluster, as in Java", fix=f"write A.{name} for a cluster A")
+            return Remark(
+                rule="has no effect without a cluster, as in Java",
+                fix=f"write A.{name} for a cluster A",
+                is_misplaced=True,
+            )
         if bare in reasons or bare in _SECURITY:
             return no_effect(reasons.get(bare, ""))
         raise UnknownKeyError(candidates)
@@ -289,7 +293,7 @@ def under_cluster(alias: str) -> KeyScope:
                 "for a cluster",
             ),
             misplaced(_effective(_CONNECTOR), instead, "for a cluster"),
-            Rule(beginning(sql_keys.PREFIX), always("has no effect for a cluster", instead)),
+            Rule(beginning(sql_keys.PREFIX), always("has no effect for a cluster", instead, is_misplaced=True)),
             *(
                 misplaced((old,), instead.replace("{name}", new), "for a cluster")
                 for old, new in java_derivation.LEGACY_NAMES.items()

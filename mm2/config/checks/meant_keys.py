@@ -91,6 +91,10 @@ _OTHER_NAMES: Mapping[str, str] = {
 }
 """Names that many files contain, some of them from Apache's own documentation."""
 
+_ENDING_NAMES = {".path": ".location", ".file": ".location", ".pass": ".password", ".passwd": ".password"}
+_ENDINGS = re.compile(r"\.(?:path|file|pass|passwd)\Z")
+"""Other names for the ends of keys, such as that of ``ssl.truststore.path``."""
+
 _SQL_KINDS: Mapping[str, str] = {
     **{kind: kind for kind in sql_keys.KINDS},
     **dict.fromkeys(("topic", "topics.include", "topics.whitelist", "include", "sources", "from"), "topics"),
@@ -109,6 +113,8 @@ def meant_key(name: str, candidates: Collection[str]) -> str | None:
     lower = _CAMEL.sub(".", name).lower() if name != name.upper() else name.lower()
     if (known := _OTHER_NAMES.get(lower)) in candidates:
         return known
+    if (renamed := _ENDINGS.sub(lambda match: _ENDING_NAMES[match[0]], lower)) != lower and renamed in candidates:
+        return renamed
     if f"{lower}.enabled" in candidates:
         return f"{lower}.enabled"
     if (listed := _list_key(lower)) in candidates:
@@ -125,9 +131,10 @@ def meant_sql_key(name: str) -> str | None:
     name.
     """
     match = _SQL.fullmatch(name)
-    if match is None:
+    rest = match["rest"] if match is not None else _after_misspelt_prefix(name)
+    if rest is None:
         return None
-    first, _, kind = match["rest"].partition(".")
+    first, _, kind = rest.partition(".")
     if not kind:
         first, kind = "NAME", first
     lower = kind.lower()
@@ -135,6 +142,23 @@ def meant_sql_key(name: str) -> str | None:
     if meant is None:
         meant = next(iter(get_close_matches(lower, sql_keys.KINDS, n=1, cutoff=_CLOSE_WORD)), None)
     return None if meant is None else f"{sql_keys.PREFIX}{first}.{meant}"
+
+
+def _after_misspelt_prefix(name: str) -> str | None:
+    """Return what follows a first part that was meant as ``mm2.sql``, such as ``mm2.slq``; None: there is none."""
+    words = re.split(r"([._-])", name)
+    for size in (3, 1):
+        first, rest = "".join(words[:size]).lower(), "".join(words[size + 1 :])
+        if rest and SequenceMatcher(None, first, sql_keys.PREFIX.rstrip(".")).ratio() >= CLOSE:
+            return rest
+    return None
+
+
+def asks_for_selection(name: str) -> bool:
+    """Return whether an unknown key, of which it is not clear what was meant, was to select topics or groups, or to
+    exclude them, or to be part of a query."""
+    about = _about(name.lower())
+    return (bool(about & {"topic", "group"}) and bool(about & {_INCLUDE, _EXCLUDE})) or _SQL.match(name) is not None
 
 
 def is_about_selection(name: str) -> bool:

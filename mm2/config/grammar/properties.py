@@ -137,11 +137,16 @@ def parse(content: bytes, problems: ProblemLog) -> dict[str, Entry]:
 
 
 def _is_split_flow(entry: Entry) -> bool:
-    """Return whether a space or an equals sign has split the key of a flow, as in ``A -> B.enabled = true``.
+    """Return whether a space or an equals sign has split the key of a flow, as in ``A -> B.enabled = true``,
+    ``A-> B.enabled`` or ``A->B .enabled``.
 
     Several such lines are meant as different keys, although all have the key A.
     """
-    return "." not in entry.key and _ARROW.match(as_utf8(entry.value)) is not None
+    if "." in entry.key:
+        return False
+    value = as_utf8(entry.value)
+    behind_arrow = entry.key.endswith(("->", "=>")) or ("->" in entry.key and value.startswith("."))
+    return behind_arrow or _ARROW.match(value) is not None
 
 
 def as_utf8(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
@@ -282,6 +283,13 @@ class OwnFlowSettings(KeyModel):
     )
 
 
+class UnknownKeys(StrEnum):
+    """Values of ``mm2.unknown.keys``."""
+
+    ERROR = "error"
+    WARN = "warn"
+
+
 class FileSettings(KeyModel):
     """Keys about the file itself."""
 
@@ -291,4 +299,10 @@ class FileSettings(KeyModel):
         (),
         "Names of config providers, which replace references such as `${env:NAME}`; each needs "
         "`config.providers.<name>.class`.",
+    )
+    unknown_keys: Annotated[String, one_of(*UnknownKeys)] = idle_key(
+        "mm2.unknown.keys",
+        UnknownKeys.ERROR.value,
+        "What a line is that looks like a key which selects or protects data, and is none "
+        "([which](ignored-keys.md#near-misses)): an `error`, or `warn`, a warning, and the line is ignored as in Java.",
     )
