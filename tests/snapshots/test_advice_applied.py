@@ -70,7 +70,8 @@ FOLLOWS = re.compile(
     "|as mm2.spark.insecure is set"  # the warning that says what this means
     "|is a Strimzi KafkaConnector resource"  # what is left after only one is in the file
     # the value of a key that had no effect before
-    "|there is no query for these|so the query applies to no topic|changes nothing and drops nothing|not a built-in class"
+    "|there is no query for these|so the query applies to no topic"
+    "|changes nothing and drops nothing|not a built-in class"
 )
 """What can come to light when a fix gives a line its effect, with a fix of its own."""
 

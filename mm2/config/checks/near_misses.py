@@ -44,7 +44,9 @@ _SELECTING = frozenset(
     f"{names}{ending}" for names in ("topics", "groups") for ending in ("", ".exclude", ".blacklist")
 )
 _PROTECTING = re.compile(r"security\.protocol|(?:ssl|sasl)\..+")
-_CLIENT = re.compile(r"(?:(?:source|target)\.)?(?:cluster\.|listeners\.https\.|(?:consumer|producer|admin)\.(?:override\.)?)?")
+_CLIENT = re.compile(
+    r"(?:(?:source|target)\.)?(?:cluster\.|listeners\.https\.|(?:consumer|producer|admin)\.(?:override\.)?)?"
+)
 """What stands before the name of a client's property, without a cluster or flow."""
 
 _OF_BROKERS = frozenset(BROKER_KEYS) | {

@@ -97,9 +97,7 @@ def findings(entries: Mapping[str, Entry], aliases: Sequence[str]) -> Iterator[F
     found = {
         key: finding for key, entry in entries.items() if (finding := _finding(entry, entries, aliases)) is not None
     }
-    effective = {
-        (_core(key, aliases), entry.value.strip()) for key, entry in entries.items() if key not in found
-    }
+    effective = {(_core(key, aliases), entry.value.strip()) for key, entry in entries.items() if key not in found}
     for key, finding in found.items():
         finding = _unless_repeated(finding, effective) if finding.near_miss else finding
         yield _with_default(_not_again(finding, entries), entries)
@@ -225,8 +223,8 @@ def _unclear(name: str, prefix: str, place: KeyScope, purpose: Purpose | None) -
     """Return the fix for an unknown key of which it is not clear what was meant."""
     if purpose is Purpose.PROTECTS:
         return (
-            "write a key of docs/reference/configuration.md, behind the alias of its cluster; remove this line if the "
-            "connections are protected without it"
+            "find the key that was meant in docs/reference/configuration.md; remove this line if the connections are "
+            "protected without it"
         )
     if not is_about_selection(name) and purpose is None:
         return REMOVE

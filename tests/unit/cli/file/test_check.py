@@ -12,7 +12,7 @@ GOOD = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA
 
 def test_json_of_a_valid_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "mm2.properties"
-    file.write_text(GOOD + "ssl.key.passwort = sesame\n")
+    file.write_text(GOOD + "ssl.key.passwort = sesame\nmm2.unknown.keys = warn\n")
     assert check(file, json=True) == 0
     answer = json.loads(capsys.readouterr().out)
     (problem,) = answer.pop("problems")
@@ -94,7 +94,7 @@ def test_json_of_an_invalid_file(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_the_last_line_without_an_enabled_flow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "mm2.properties"
-    file.write_text(GOOD.replace("enabled", "enabeld"))
+    file.write_text(GOOD.replace("enabled", "enabeld") + "mm2.unknown.keys = warn\n")
     assert check(file) == 0
     out = capsys.readouterr().out
     assert out.count("warning:") == 1  # not also that no flow is enabled

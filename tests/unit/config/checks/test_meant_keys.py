@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mm2.config.checks import key_scopes
 from mm2.config.checks.meant_keys import is_about_selection, meant_key
+from mm2.config.checks.unknown_keys import AS_JAVA
 from tests.unit.config.files import loaded
 
 ALL = key_scopes.ALONE.candidates
@@ -100,6 +101,8 @@ def test_no_guess_is_about_something_else(known: str, other: str, data: st.DataO
         ("mm2.sql.mask.path", "did you mean mm2.sql.mask.file?"),
         ("mm2.sql.mask.function", "did you mean mm2.sql.mask.transform?"),
         ("mm2.sql.query", "did you mean mm2.sql.NAME.query?"),
+        ("mm2.slq.mask.query", "did you mean mm2.sql.mask.query?"),
+        ("A->B.mm2sql.mask.query", "did you mean A->B.mm2.sql.mask.query?"),
         ("mm2.sqls.mask.query", "did you mean mm2.sql.mask.query?"),
         ("sql.mask.query", "did you mean mm2.sql.mask.query?"),
         ("A->B.mm2.sql.mask.topic", "did you mean A->B.mm2.sql.mask.topics?"),
@@ -113,8 +116,8 @@ def test_no_guess_is_about_something_else(known: str, other: str, data: st.DataO
 )
 def test_near_misses_of_queries(tmp_path: Path, key: str, fix: str) -> None:
     (problem,) = loaded(tmp_path, f"{key} = x\n").problems
-    assert problem.is_warning
-    assert problem.fix == fix
+    assert not problem.is_warning
+    assert problem.fix == f"{fix}\n{AS_JAVA}"
 
 
 @pytest.mark.parametrize(
@@ -154,7 +157,8 @@ def test_a_fix_says_what_a_list_of_exclusions_no_longer_excludes(tmp_path: Path,
     """The list replaces the default, so that internal topics of the brokers would be replicated unnoticed."""
     (problem,) = loaded(tmp_path, f"{lines}\n").problems
     assert problem.fix.split("\n")[1:] == [
-        f"it replaces the default, so that what matches {one} is no longer excluded" for one in more
+        *(f"it replaces the default, so that what matches {one} is no longer excluded" for one in more),
+        AS_JAVA,
     ]
 
 
@@ -167,4 +171,4 @@ def test_what_is_about_a_selection() -> None:
 def test_a_key_that_is_set_is_not_set_again(tmp_path: Path) -> None:
     """Of two equal lines only the last has an effect: the exclusions of the other would be lost."""
     (problem,) = loaded(tmp_path, "topics.exclude = secret.*\ntopic.blacklist = tmp.*\n").problems
-    assert problem.fix == "topics.exclude is in line 5: correct that line, then remove this one"
+    assert problem.fix == f"topics.exclude is in line 5: correct that line, then remove this one\n{AS_JAVA}"

@@ -20,9 +20,9 @@ PLAIN = "sasl.mechanism = PLAIN\n"
 
 
 def found(directory: Path, lines: str, *, clusters: tuple[str, ...] = ()) -> list[tuple[int | None, str]]:
-    """Return the line and the fix of each warning."""
+    """Return the line and the fix of each problem."""
     problems = loaded(directory, lines, clusters=clusters).problems
-    return [(problem.line, problem.fix) for problem in problems if "no effect because" in problem.rule]
+    return [(problem.line, problem.fix.split(",")[0]) for problem in problems if "no effect because" in problem.rule]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def found(directory: Path, lines: str, *, clusters: tuple[str, ...] = ()) -> lis
         ),
     ],
 )
-def test_unused_security_settings_are_a_warning(
+def test_unused_security_settings_are_reported(
     tmp_path: Path, lines: str, expected: list[tuple[int | None, str]]
 ) -> None:
     assert found(tmp_path, lines) == expected
@@ -62,8 +62,18 @@ def test_unused_security_settings_are_a_warning(
         f"A->B.{STORE}",  # has a warning of its own
     ],
 )
-def test_used_security_settings_are_no_warning(tmp_path: Path, lines: str) -> None:
+def test_used_security_settings_are_not_reported(tmp_path: Path, lines: str) -> None:
     assert found(tmp_path, lines) == []
+
+
+def test_they_are_an_error_unless_a_line_says_plaintext(tmp_path: Path) -> None:
+    login = f"A.{PLAIN}A.{JAAS}"
+    (problem,) = loaded(tmp_path, login).problems
+    assert not problem.is_warning
+    assert problem.fix == "add A.security.protocol = SASL_SSL, or A.security.protocol = PLAINTEXT if that is intended"
+    for line in ("A.security.protocol = PLAINTEXT\n", "mm2.unknown.keys = warn\n"):
+        (problem,) = loaded(tmp_path, login + line).problems
+        assert problem.is_warning, line
 
 
 def test_clusters_of_other_nodes_are_considered(tmp_path: Path) -> None:

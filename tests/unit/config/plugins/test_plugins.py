@@ -80,6 +80,7 @@ def test_filter_receives_the_properties_of_its_flow_without_passwords(tmp_path: 
         "groups = g.*\n"
         "tasks.max = 3\n"
         "A.sasl.jaas.config = org.example.LoginModule required password=sesame;\n"
+        "A.security.protocol = PLAINTEXT\n"
         "ssl.key.password = sesame\n"
         "A->B.source.consumer.ssl.key.password = sesame\n"
         "A->B.consumer.fetch.min.bytes = 3\n",

@@ -45,7 +45,8 @@ def test_files_behind_references_and_stores(tmp_path: Path, monkeypatch: pytest.
         + f"tasks.max = ${{file:{tmp_path}/more.properties:tasks}}\ntopics = ${{dir:{tmp_path}:topics}}\n"
         f"my.key = ${{env:MM2_TEST_WORD}}\nA.ssl.truststore.type = PEM\nA.ssl.truststore.location = {tmp_path}/ca.pem\n"
         f"A.security.protocol = SSL\nB.ssl.keystore.type = PEM\nB.consumer.ssl.keystore.location = {tmp_path}/me.pem\n"
-        "spark.x = ${other:y}\nB.ssl.keystore.location =\n",
+        "spark.x = ${other:y}\nB.ssl.keystore.location =\nB.consumer.security.protocol = PLAINTEXT\n"
+        "B.security.protocol = PLAINTEXT\n",
     )
     assert named_files(reading.file, tmp_path) == tuple(
         tmp_path / name for name in ("ca.pem", "me.pem", "more.properties", "topics")

@@ -26,6 +26,7 @@ def test_defaults(tmp_path: Path) -> None:
 
 def test_stores_are_not_read_without_https_listeners(tmp_path: Path) -> None:
     lines = f"listeners = http://:8083\nssl.keystore.location = {PEM / 'store.jks'}\nssl.client.auth = required\n"
+    lines += "security.protocol = PLAINTEXT\n"
     assert listening(tmp_path, lines).tls is None
 
 

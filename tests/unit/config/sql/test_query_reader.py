@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mm2.config.checks.unknown_keys import AS_JAVA
 from mm2.config.grammar.problems import Problem
 from mm2.config.load import load
 from mm2.config.sql.topic_queries import TopicQueries
@@ -289,23 +290,23 @@ KEYS = [
     (
         "mm2.sql.x.topisc = a\n",
         [
-            "mm2.properties:5: warning: mm2.sql.x.topisc = a: unknown property, ignored (fix: did you mean "
-            "mm2.sql.x.topics?)"
+            "mm2.properties:5: error: mm2.sql.x.topisc = a: unknown property; ignoring it means that records are "
+            f"copied without this query (fix: did you mean mm2.sql.x.topics?; {AS_JAVA})"
         ],
     ),
     (
         "A->B.mm2.sql.topics = a\n",
         [
-            "mm2.properties:5: warning: A->B.mm2.sql.topics = a: unknown property, ignored (fix: did you mean "
-            "A->B.mm2.sql.NAME.topics?)"
+            "mm2.properties:5: error: A->B.mm2.sql.topics = a: unknown property; ignoring it means that records are "
+            f"copied without this query (fix: did you mean A->B.mm2.sql.NAME.topics?; {AS_JAVA})"
         ],
     ),
     (
         "A.mm2.sql.x.topics = a\n",
         [
-            "mm2.properties:5: warning: A.mm2.sql.x.topics = a: has no effect for a cluster (fix: write "
-            "mm2.sql.x.topics, "
-            "or A->X.mm2.sql.x.topics or X->A.mm2.sql.x.topics for one flow)"
+            "mm2.properties:5: error: A.mm2.sql.x.topics = a: has no effect for a cluster, so records are copied "
+            "without this query (fix: write mm2.sql.x.topics, or A->X.mm2.sql.x.topics or X->A.mm2.sql.x.topics for one flow; "
+            f"{AS_JAVA})"
         ],
     ),
     (
