@@ -17,7 +17,7 @@ CONFIG := 95
 # Where the environment forbids to store bytecode, each program that is started here would compile its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo run test prepared test-fast test-slow test-versions test-long faults soak matrix fuzz durations spark-functions lint bench bench-quick docs clean pack lock
+.PHONY: help setup demo run test prepared test-fast test-slow test-versions test-long faults soak matrix fuzz durations spark-functions spark-keys lint bench bench-quick docs clean pack lock
 .DEFAULT_GOAL := help
 
 help: ## list the verbs
@@ -67,6 +67,9 @@ durations: prepared ## store what the last runs measured (tests/durations.json),
 
 spark-functions: setup ## write the list of Spark's functions that mm2 check reads, after a change of Spark's version
 	@$(BIN)/python -m tests.lab.spark_functions
+
+spark-keys: setup ## write the list of Spark's settings that mm2 check reads, after a change of Spark's version
+	@$(BIN)/python -m tests.lab.spark_keys
 
 prepared: setup
 	@$(BIN)/python -m tests.lab.prepare

@@ -16,6 +16,7 @@ from mm2.cli.parameters import (
     NODE,
     ONE_PARTITION,
     ONE_TOPIC,
+    STRICT,
     TOPICS,
     WATCH,
     CliCommand,
@@ -54,11 +55,13 @@ COMMANDS = {
     ),
     "check": CliCommand(
         function="mm2.cli.file.check:check",
-        parameters=(FILE, CLUSTERS, JSON),
+        parameters=(FILE, CLUSTERS, STRICT, JSON),
         example="mm2 check mm2.properties --json",
         help="Check a file and print every problem.\n\n"
+        "With --strict, for pipelines, warnings are errors, but not those that depend on\n"
+        "the time or on the mode of the file.\n\n"
         "Connects to nothing.\n"
-        "Exit codes: 0 no errors (there can be warnings); 2 errors.",
+        "Exit codes: 0 no errors (there can be warnings, unless --strict); 2 errors.",
     ),
     "explain": CliCommand(
         function="mm2.cli.file.explain:explain",

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from io import TextIOWrapper
 
 from mm2.cli.command_parser import HELP, HelpRequested, columns, help_text, parse, usage
 from mm2.cli.command_table import CHECKER_COMMAND, CHECKER_NAME, COMMANDS, JAVA_COMMAND, JAVA_NAME
@@ -71,6 +72,8 @@ def mirror1_app() -> Program:
 
 def execute(program: Program, words: Sequence[str]) -> int:
     """Run the command that ``words``, the command line without the program's name, ask for; returns the exit code."""
+    if isinstance(sys.stdout, TextIOWrapper):  # names of topics can be any text, and the terminal any encoding
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = _execute(program, words)
         sys.stdout.flush()

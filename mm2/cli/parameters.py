@@ -89,6 +89,7 @@ FLOW_OF_TOPIC = Parameter(
 )
 WATCH = Parameter(names=("--watch",), help="Refresh every 2 s until Ctrl-C. Not with --json.")
 JSON = Parameter(names=("--json",), help="Print JSON.")
+STRICT = Parameter(names=("--strict",), help="Warnings are errors.")
 
 
 def whole_number(option: str, text: str, what: str) -> int:

@@ -15,6 +15,7 @@ from mm2.config.keys.connector_keys import CheckpointSettings, SourceSettings
 from mm2.config.keys.declaration import default_fix, specs
 from mm2.config.keys.worker_keys import WorkerSettings
 from mm2.core.coordination.task_fencing import MOST_TASKS
+from mm2.core.settings.client import ProduceSettings
 
 _SWITCHES = {
     "refresh.topics": "new topics and partitions are only found at start",
@@ -54,6 +55,18 @@ def check_enabled_flow(
             check_elements(properties[name], problems)
     _check_topics(properties, source, problems)
     _check_groups(properties, checkpoint, problems)
+
+
+def check_acks(producer: Properties, produce: ProduceSettings, problems: ProblemLog) -> None:
+    """Warn about less than acks = all for the record ``producer``: a batch counts as copied that only one broker, or
+    none, has written, and it is not copied again."""
+    if produce.acks != -1:
+        producer["acks"].warn(
+            problems,
+            "records that the target loses with its broker are not copied again: their source offsets are stored "
+            + ("without an acknowledgement" if produce.acks == 0 else "when one replica has them"),
+            f"write {producer['acks'].place('acks').rpartition(' ')[2]} = all",
+        )
 
 
 def check_source_tasks(properties: Properties, source: SourceSettings, queries: int, problems: ProblemLog) -> None:
@@ -178,9 +191,9 @@ def _check_control_characters(value: Value, elements: Sequence[str], problems: P
     The ``\r`` of ``.*\replica`` is a carriage return in a properties file, and no name contains one.
     """
     assert value.entry is not None
-    escapes = _ESCAPE_OF_CONTROL.findall(value.entry.source)
+    escapes = dict.fromkeys(filter(None, _ESCAPE_OF_CONTROL.findall(value.entry.source)))
     for number, element in enumerate(elements, 1):
-        found = next((letter for letter in escapes if letter and _CONTROL[letter][0] in element), None)
+        found = next((letter for letter in escapes if _CONTROL[letter][0] in element), None)
         if found is None:
             continue
         character, name = _CONTROL[found]

@@ -10,7 +10,7 @@ from mm2.config.clients import java_derivation
 from mm2.config.clients.client_reader import ClientReader
 from mm2.config.clients.flow_clients import property_maps, read_clients
 from mm2.config.exactly_once_checks import ExactlyOnceChecks
-from mm2.config.flow_checks import check_enabled_flow, check_signatures, check_source_tasks
+from mm2.config.flow_checks import check_acks, check_enabled_flow, check_signatures, check_source_tasks
 from mm2.config.grammar.values import Properties
 from mm2.config.keys import declaration, sql_keys
 from mm2.config.keys.connector_keys import CheckpointSettings, HeartbeatSettings, SourceSettings
@@ -81,6 +81,7 @@ def read_flow(file: FlowProperties, flow: Flow, reader: ClientReader, directory:
         converters=tuple(changing_converters(file.worker, file.connector)),
     )
     if source.enabled:
+        check_acks(file.clients["record_producer"], settings.clients.produce, problems)
         check_enabled_flow(file.connector, source, checkpoint, problems)
         check_source_tasks(file.connector, source, len(settings.queries.in_order), problems)
         ExactlyOnceChecks(file.connector, file.worker, file.clients, settings, problems).run()

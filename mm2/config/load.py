@@ -17,6 +17,7 @@ from mm2.config.checks.exposure import check_exposure
 from mm2.config.checks.foreign.file_types import without_byte_order_mark
 from mm2.config.checks.loops import check_loops
 from mm2.config.checks.near_misses import NearMissRule
+from mm2.config.checks.query_topics import check_query_topics
 from mm2.config.checks.spark import check_spark, check_threads
 from mm2.config.checks.unused_security import check_unused_security
 from mm2.config.clients.client_reader import ClientReader
@@ -174,6 +175,7 @@ def _node(path: Path, file: File, problems: ProblemLog, near_misses: NearMissRul
         check_loops(file.properties, (*flows, *elsewhere), problems)
         check_shared_aliases(file.properties, (*flows, *elsewhere), problems)
         check_one_cluster(file.properties, flows, problems)
+        check_query_topics(file.properties, (*flows, *elsewhere), problems)
     own = declaration.read(OwnSettings, file.properties, problems)
     rest = declaration.read(RestSettings, file.properties, problems)
     _check_admin(own, rest, file.properties, problems)

@@ -33,6 +33,7 @@ HARMLESS |= {"alias-keys-empty", "alias-with-own-separator"}
 HARMLESS |= {"lost-backslashes", "separators-of-topics", "topics-all-excluded", "near-misses-accepted"}
 HARMLESS |= {
     "own-class-keys",
+    "queries-without-topics",
     "loop-perhaps",
     "checkpoints-off",
     "rest-admin-unseen",

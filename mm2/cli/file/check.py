@@ -19,32 +19,46 @@ from mm2.config.sql.topic_queries import TopicQuery
 from mm2.core.settings.row_query import RowQuery
 
 
-def check(file: Path, *, clusters: Sequence[str] = (), json: bool = False) -> int:
+def check(file: Path, *, clusters: Sequence[str] = (), json: bool = False, strict: bool = False) -> int:
     """Print every problem of a file and return the exit code."""
-    return check_file(file, clusters, sys.stdout, as_json=json, with_mode=True)
+    return check_file(file, clusters, sys.stdout, as_json=json, with_mode=True, strict=strict)
 
 
 def check_file(
-    path: Path, clusters: Sequence[str], out: TextIO, *, as_json: bool = False, with_mode: bool = False
+    path: Path,
+    clusters: Sequence[str],
+    out: TextIO,
+    *,
+    as_json: bool = False,
+    with_mode: bool = False,
+    strict: bool = False,
 ) -> int:
-    """Write the problems of ``path`` to ``out``, and what would run if none of them is an error. ``with_mode``: also a
-    problem of the file's mode, on which its content has no influence."""
+    """Write the problems of ``path`` to ``out``, and what would run if none of them is an error.
+
+    ``with_mode``: also a problem of the file's mode, on which its content has no influence. ``strict``: the file is
+    rejected for warnings, too, if they are about its content and do not depend on the time: the same file must pass
+    tomorrow, and from a Secret of Kubernetes.
+    """
     loaded, file = load_file(path, clusters)
+    judged = [problem for problem in loaded.problems if not (problem.is_warning and problem.is_temporary)]
+    rejected = loaded.settings is None or (strict and bool(judged))
     if with_mode and file is not None:
         of_mode = ProblemLog(str(path))
         check_file_mode(path, file.properties, of_mode)
         loaded = replace(loaded, problems=(*loaded.problems, *of_mode.in_order()))
     if as_json:
-        print(json.dumps(_document(path, loaded), indent=2), file=out)
+        print(json.dumps(_document(path, loaded, ok=not rejected), indent=2), file=out)
     else:
         write_problems(loaded.problems, out)
-        print(_last_line(path, loaded), file=out)
-    return USAGE if loaded.settings is None else DONE
+        print(_last_line(path, loaded, rejected=rejected), file=out)
+    return USAGE if rejected else DONE
 
 
-def _last_line(path: Path, loaded: Loaded) -> str:
+def _last_line(path: Path, loaded: Loaded, *, rejected: bool) -> str:
     if loaded.settings is None:
         return f"{path}: {summary(loaded.problems)}"
+    if rejected:
+        return f"{path}: {summary(loaded.problems)}; --strict accepts none"
     flows = loaded.settings.flows
     idle = (
         "no flow is enabled; heartbeats only: " if all(flow.heartbeats and not flow.enabled for flow in flows) else ""
@@ -61,12 +75,12 @@ def _flow(flow: FlowSettings) -> str:
     return f"{flow.flow} (heartbeats only)" if flow.heartbeats else f"{flow.flow} (idle)"
 
 
-def _document(path: Path, loaded: Loaded) -> dict[str, Any]:
+def _document(path: Path, loaded: Loaded, *, ok: bool) -> dict[str, Any]:
     """Return what ``--json`` prints."""
     flows = () if loaded.settings is None else loaded.settings.flows
     return {
         "file": str(path),
-        "ok": loaded.settings is not None,
+        "ok": ok,
         "errors": sum(not problem.is_warning for problem in loaded.problems),
         "warnings": sum(problem.is_warning for problem in loaded.problems),
         "problems": [_problem(problem) for problem in loaded.problems],

@@ -205,6 +205,17 @@ def _sql(name: str, _text: str) -> None:
 _SQL = Rule(beginning(sql_keys.PREFIX), _sql)
 
 
+def _plugin_path(name: str, text: str) -> Remark:
+    """Return the remark on the directory of Java classes, which can be those that the file names."""
+    reason = ignored_java_keys.WORKER[name]
+    if not text.strip():
+        return silent(reason)
+    return Remark(
+        rule=f"has no effect: {reason}. Java loads the classes of the flow's workers from here",
+        fix="remove the line; write classes that the file names in Python (docs/how-to/extending.md)",
+    )
+
+
 def _enables_all(_name: str, text: str) -> Remark:
     return Remark(
         rule="enables every flow of the file, as in Java",
@@ -276,6 +287,7 @@ def under_cluster(alias: str) -> KeyScope:
             ),
             _misplaced_requirement(f"write X->{alias}.{_CONNECTOR_SUPPORT} for a flow X->{alias}", "for a cluster"),
             Rule(named(_WORKER), fine),
+            Rule(named(("plugin.path",)), _plugin_path),
             Rule(named(_FROM_CLUSTER | _WORKER_CLIENT), fine),
             Rule(named(_CONVERTERS), _changes_records),
             _CHANGING[1],

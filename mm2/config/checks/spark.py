@@ -7,6 +7,7 @@ import socket
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+from mm2.config.checks.spark_keys import check_spark_keys
 from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.grammar.problems import ProblemLog, to_copy
 from mm2.config.grammar.values import Properties
@@ -44,6 +45,7 @@ def check_spark(
     master = checked_master(properties, problems)
     if master is None:
         return
+    check_spark_keys(properties, master, flows, problems)
     if master.elsewhere:
         _check_lanes_elsewhere(properties, rest, flows, problems)
     check_protection(master, properties, own, problems)

@@ -16,7 +16,7 @@ from mm2.config.clients.ignored_client_keys import ClientKind
 from mm2.config.clients.java_derivation import LEGACY_NAMES
 from mm2.config.grammar.java_types import read_list
 from mm2.config.grammar.problems import ProblemLog
-from mm2.config.grammar.properties import ARROWS, Entry, as_utf8, escaped
+from mm2.config.grammar.properties import ARROWS, FOREIGN_COMMENTS, Entry, as_utf8, escaped
 from mm2.config.grammar.secrets import is_secret
 from mm2.config.keys import class_keys, sql_keys
 from mm2.core.naming.names import Flow
@@ -95,18 +95,21 @@ AS_JAVA = "or, to have such lines ignored as in Java, add mm2.unknown.keys = war
 def findings(entries: Mapping[str, Entry], aliases: Sequence[str]) -> Iterator[Finding]:
     """Return the findings about single lines: keys that are unknown, or have no or another effect at their place."""
     found = {
-        key: finding for key, entry in entries.items() if (finding := _finding(entry, entries, aliases)) is not None
+        key: finding
+        for key, entry in entries.items()
+        if (finding := _foreign_comment(entry) or _finding(entry, entries, aliases)) is not None
     }
     effective = {(_core(key, aliases), entry.value.strip()) for key, entry in entries.items() if key not in found}
-    for key, finding in found.items():
-        finding = _unless_repeated(finding, effective) if finding.near_miss else finding
-        yield _with_default(_not_again(finding, entries), entries)
+    for finding in found.values():
+        yield _with_default(_not_again(_unless_repeated(finding, effective), entries), entries)
 
 
 def _unless_repeated(finding: Finding, effective: Collection[tuple[str, str]]) -> Finding:
     """Return ``finding`` as one that is no near miss if the key is misplaced, and ``effective``, which contains names
     and values of lines that take effect, says the same: nothing is lost with the line."""
-    if finding.rule.startswith(_UNKNOWN) or (finding.meant, finding.entry.value.strip()) not in effective:
+    if not finding.near_miss or finding.rule.startswith(_UNKNOWN):
+        return finding
+    if (finding.meant, finding.entry.value.strip()) not in effective:
         return finding
     return replace(finding, near_miss=None)
 
@@ -142,6 +145,17 @@ def _with_default(finding: Finding, entries: Mapping[str, Entry]) -> Finding:
     return finding
 
 
+def _foreign_comment(entry: Entry) -> Finding | None:
+    sign = next(filter(entry.key.startswith, FOREIGN_COMMENTS), None)
+    if sign is None:
+        return None
+    return Finding(
+        entry,
+        f"{sign} does not start a comment in a properties file: the line is a key, which is ignored, as in Java",
+        f"write # instead of {sign}",
+    )
+
+
 def _finding(entry: Entry, entries: Mapping[str, Entry], aliases: Sequence[str]) -> Finding | None:
     if "->" in entry.key:
         return _of_flow(entry, entries, aliases)
@@ -152,9 +166,9 @@ def _finding(entry: Entry, entries: Mapping[str, Entry], aliases: Sequence[str])
     stranger, dot, name = entry.key.partition(".")
     if dot and name == "bootstrap.servers":
         return _unknown_cluster(entry, stranger, aliases)
-    if dot and f"{stranger}." not in _CLIENTS and purpose_of(name) is Purpose.PROTECTS:
-        if f"{stranger}.bootstrap.servers" in entries or _alike(stranger, aliases):
-            return _unknown_cluster(entry, stranger, aliases)
+    is_cluster = f"{stranger}.bootstrap.servers" in entries or _alike(stranger, aliases) is not None
+    if dot and f"{stranger}." not in _CLIENTS and is_cluster and purpose_of(name) is Purpose.PROTECTS:
+        return _unknown_cluster(entry, stranger, aliases)
     return _of_place(entry, entries, "", key_scopes.ALONE, _own_classes(entries, None))
 
 

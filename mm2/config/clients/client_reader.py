@@ -14,8 +14,18 @@ from mm2.config.keys import declaration
 from mm2.config.security.security import read_security
 from mm2.core.settings.client import ClientSettings, FetchSettings, IsolationLevel, OffsetReset, ProduceSettings
 
-_SERVER = re.compile(r"(?:[\w.%-]*://)?\[?[\w.%:-]*\]?:[0-9]{1,5}", re.ASCII)
+_SERVER = re.compile(r"(?:[\w.%-]*://)?\[?[\w.%:-]*\]?:(?P<port>[0-9]{1,5})", re.ASCII)
 """Java's form of host:port; a listener name as prefix is allowed and has no effect."""
+
+_WEB = re.compile(r"https?://", re.IGNORECASE)
+_PORTS = 65_535
+
+
+def is_server(text: str) -> bool:
+    """Return whether ``text`` is the address of a broker; that of a web server is none."""
+    match = _SERVER.fullmatch(text)
+    return match is not None and int(match["port"]) <= _PORTS and _WEB.match(text) is None
+
 
 _SEPARATORS = re.compile(r"[;\s]+")
 """What users write between brokers instead of a comma."""
@@ -107,7 +117,7 @@ class ClientReader:
                 f"add {alias}.bootstrap.servers = host:port, or remove {alias} from clusters",
                 at=self.clusters,
             )
-        elif not settings.bootstrap_servers or not all(map(_SERVER.fullmatch, settings.bootstrap_servers)):
+        elif not settings.bootstrap_servers or not all(map(is_server, settings.bootstrap_servers)):
             self._refuse_servers(properties["bootstrap.servers"], settings.bootstrap_servers)
         return settings.bootstrap_servers
 
@@ -117,16 +127,24 @@ class ClientReader:
             "must be a comma-separated host:port list",
             "write host:port for each broker, such as b1:9092, b2:9092",
         )
-        wrong = [(number, server) for number, server in enumerate(servers, 1) if not _SERVER.fullmatch(server)]
+        wrong = [(number, server) for number, server in enumerate(servers, 1) if not is_server(server)]
         if comment := comment_fix(value.entry):
             rule, fix = f"{rule} ({no_comment(value.entry)})", comment
         elif wrong and value.entry.shown == value.entry.value:
             number, server = wrong[0]
-            rule = f'{rule}; element {number} "{shortened(server)}" is not host:port'
-            split = _SEPARATORS.split(" ".join(servers))
-            if all(map(_SERVER.fullmatch, split)):
+            rule = f'{rule}; element {number} "{shortened(server)}" {_why_not(server)}'
+            split = [_WEB.sub("", part).rstrip("/") for part in _SEPARATORS.split(" ".join(servers))]
+            if all(map(is_server, split)):
                 fix = f"write {value.entry.key} = {', '.join(split)}"
         value.refuse(self.problems, rule, fix)
+
+
+def _why_not(server: str) -> str:
+    if _WEB.match(server):
+        return "is a URL: brokers do not speak HTTP"
+    if _SERVER.fullmatch(server):
+        return f"has a port above {_PORTS}"
+    return "is not host:port"
 
 
 def _conflicting(settings: ProducerKeys, acks: int) -> str:

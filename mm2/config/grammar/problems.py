@@ -67,7 +67,8 @@ class Problem:
 
     ``column`` and ``excerpt`` are those of a `SourceSpan` within the value. ``is_temporary``: an error that can
     disappear while this file stays as it is, such as an expired certificate in a key store: it does not prevent a node
-    from starting. ``str()`` returns the problem and its fix in one line, for logs and REST.
+    from starting. A warning can be temporary, too. ``str()`` returns the problem and its fix in one line, for logs and
+    REST.
     """
 
     file: str
@@ -124,9 +125,20 @@ class ProblemLog:
         """
         self._add(rule, fix, at, key, is_warning=False, is_temporary=is_temporary)
 
-    def warning(self, rule: str, fix: str, *, at: Location | None = None, key: str | None = None) -> None:
-        """Add a problem that does not prevent a node from starting."""
-        self._add(rule, fix, at, key, is_warning=True)
+    def warning(
+        self,
+        rule: str,
+        fix: str,
+        *,
+        at: Location | None = None,
+        key: str | None = None,
+        is_temporary: bool = False,
+    ) -> None:
+        """Add a problem that does not prevent a node from starting.
+
+        ``is_temporary``: it comes or goes while the file stays as it is, so that ``mm2 check --strict`` accepts it.
+        """
+        self._add(rule, fix, at, key, is_warning=True, is_temporary=is_temporary)
 
     def within(
         self, at: Location, place: SourceSpan, rule: str, fix: str, *, is_warning: bool, is_temporary: bool = False

@@ -8,10 +8,9 @@ comment; the last of two equal keys wins (java.util.Properties.load).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, cast
+from typing import cast
 
 import javaproperties
 
@@ -38,6 +37,11 @@ _SHORTEST_SECRET = 6
 """Characters. Shorter texts protect nothing, and can be part of any message."""
 
 _KEY = re.compile(r"\s*(?:\\.|[^\\=:\s])*", re.DOTALL)
+FOREIGN_COMMENTS = ("//", "--", ";", "/*")
+"""What starts a comment in other files. Here it is a key; several such lines are meant as different ones."""
+
+_BLANKS = " \t\f"
+_END_OF_KEY = re.compile(r"(?<!\\)(?:\\\\)*([ \t\f]*[=:]|[ \t\f])[ \t\f]*")
 _SEPARATOR = re.compile(r"\A\s*[=:]?")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = frozenset("tnrfu\\:=#! \n")
@@ -122,7 +126,7 @@ def parse(content: bytes, problems: ProblemLog) -> dict[str, Entry]:
         if entry is None:
             continue
         earlier = entries.pop(entry.key, None)
-        if earlier is not None and _is_split_flow(earlier):
+        if earlier is not None and (_is_split_flow(earlier) or earlier.key.startswith(FOREIGN_COMMENTS)):
             entries[f"{earlier.key} {earlier.value}"] = earlier
         elif earlier is not None:
             problems.warning(
@@ -169,11 +173,25 @@ class _Lines:
     def at_end(self) -> bool:
         return self.taken >= len(self._lines)
 
-    def readline(self) -> str:
-        if self.at_end:
-            return ""
+    def logical(self) -> str | None:
+        """Return the next logical line, with its continuation lines; None for a comment or an empty line.
+
+        Each line is read once, so that lists of thousands of lines take linear time.
+        """
+        first = self._next()
+        if not first or first[0] in "#!":
+            return None
+        parts = [first]
+        while _is_continued(parts[-1]):
+            parts[-1] = parts[-1][:-1]
+            if self.at_end:
+                break
+            parts.append(self._next())
+        return "".join(parts) or None
+
+    def _next(self) -> str:
         self.taken += 1
-        return self._lines[self.taken - 1] + "\n"
+        return self._lines[self.taken - 1].lstrip(_BLANKS)
 
     def since(self, line: int) -> str:
         return "\n".join(self._lines[line - 1 : self.taken])
@@ -181,24 +199,25 @@ class _Lines:
 
 def _next_entry(lines: _Lines, problems: ProblemLog) -> Entry | None:
     first = lines.taken + 1
+    line = lines.logical()
+    if line is None:
+        return None
+    end = _END_OF_KEY.search(line)
+    key, value = (line, "") if end is None else (line[: end.start(1)], line[end.end() :])
     try:
-        element = next(_elements(lines), None)
+        key, value = javaproperties.unescape(key), javaproperties.unescape(value)
     except javaproperties.InvalidUEscapeError:
         _report_bad_escape(lines, first, problems)
         return None
-    if not isinstance(element, javaproperties.KeyValue):
-        return None
-    entry = Entry(
-        file=problems.file, line=first, key=element.key, raw=element.value, value=element.value, source=element.source
-    )
-    _warn_of_utf8(entry, element.source, problems)
-    _warn_of_lost_backslash(entry, element.source, problems)
+    source = lines.since(first) + "\n"
+    entry = Entry(file=problems.file, line=first, key=key, raw=value, value=value, source=source)
+    _warn_of_utf8(entry, source, problems)
+    _warn_of_lost_backslash(entry, source, problems)
     return entry
 
 
-def _elements(lines: _Lines) -> Iterator[javaproperties.PropertiesElement]:
-    # The parser is lazy: one element consumes no line beyond it.
-    return iter(javaproperties.parse(cast(IO[str], lines)))
+def _is_continued(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 
 def _report_bad_escape(lines: _Lines, first: int, problems: ProblemLog) -> None:

@@ -54,7 +54,7 @@ WORKER: Mapping[str, str] = {
     "metrics.sample.window.ms": _METRICS,
     "offset.flush.timeout.ms": "writing source offsets is retried until it succeeds, and does not block records",
     "plugin.discovery": _PLUGINS,
-    "plugin.path": _PLUGINS,
+    "plugin.path": "classes of your own are Python modules, which are found on PYTHONPATH",
     "receive.buffer.bytes": "the operating system sets the size of socket buffers",
     "response.http.headers.config": "the REST interface belongs to the node",
     "rest.advertised.host.name": "the REST interface belongs to the node",

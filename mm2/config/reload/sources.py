@@ -120,7 +120,7 @@ class LoadedConfig:
     @property
     def waits_for(self) -> frozenset[str | None]:
         """The keys with errors that are temporary."""
-        return frozenset(problem.key for problem in self.problems if problem.is_temporary)
+        return frozenset(problem.key for problem in self.problems if problem.is_temporary and not problem.is_warning)
 
     @property
     def digest(self) -> str:

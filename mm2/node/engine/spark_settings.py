@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from mm2.config.checks.spark import AUTHENTICATE, ENCRYPTED
+from mm2.config.checks.spark_keys import PORTS
 from mm2.core.settings.spark_master import SparkMaster, read_master
 
 LOOPBACK = "127.0.0.1"
@@ -35,9 +36,6 @@ _SQL_LANE_MB = 384
 LOCAL_SQL_LANES = 1024
 """Slots of the engine for queries in local mode. A slot in use costs a thread, an unused one nothing. So many SQL lanes
 would need 200 GB; so a new query never restarts the engine for those that run."""
-
-_PORTS = ("spark.ui.port", "spark.driver.port", "spark.blockManager.port", "spark.driver.blockManager.port")
-"""Ports on which a driver in local mode listens. The engine for queries uses the next ones."""
 
 _UI_PORT = "4040"  # Spark's default
 
@@ -112,7 +110,7 @@ def spark_settings(
 
 def _next_ports(user: Mapping[str, str]) -> dict[str, str]:
     """Return the ports of the engine for queries: those after the ports of the main engine, unless any (0) will do."""
-    ports = {_PORTS[0]: _UI_PORT} | {name: user[name] for name in _PORTS if name in user}
+    ports = {PORTS[0]: _UI_PORT} | {name: user[name] for name in PORTS if name in user}
     return {name: str(int(port) + 1) for name, port in ports.items() if port.isdecimal() and int(port)}
 
 

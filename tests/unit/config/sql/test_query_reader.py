@@ -305,8 +305,8 @@ KEYS = [
         "A.mm2.sql.x.topics = a\n",
         [
             "mm2.properties:5: error: A.mm2.sql.x.topics = a: has no effect for a cluster, so records are copied "
-            "without this query (fix: write mm2.sql.x.topics, or A->X.mm2.sql.x.topics or X->A.mm2.sql.x.topics for one flow; "
-            f"{AS_JAVA})"
+            "without this query (fix: write mm2.sql.x.topics, or A->X.mm2.sql.x.topics or X->A.mm2.sql.x.topics for "
+            f"one flow; {AS_JAVA})"
         ],
     ),
     (
