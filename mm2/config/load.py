@@ -6,8 +6,8 @@ Aliases with the same brokers are one of them: usually a line that was copied an
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mm2.config import flow_pairs
@@ -67,6 +67,8 @@ def _line(value: Value) -> int:
 PUBLIC_PATHS = ("docs", "flows", "health", "metrics", "node", "openapi.json")
 """First segments of the node's public REST paths (docs/reference/rest.md)."""
 
+NO_LINES: Mapping[str, str] = {}
+
 _SEPARATORS = re.compile(r"[;\s]+")
 """What users write between aliases instead of a comma."""
 
@@ -76,11 +78,13 @@ _TOPIC_CHARACTERS = re.compile("[a-zA-Z0-9._-]+")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
     """``settings`` is None if ``problems`` contain an error. ``of_node`` are the same, but not None if all errors are
-    temporary: a node starts with them, and the flows concerned wait."""
+    temporary: a node starts with them, and the flows concerned wait. ``near_misses``: lines, key and value, that are
+    errors unless Java ran the flows with them (`NearMissRule`)."""
 
     settings: NodeSettings | None
     problems: tuple[Problem, ...]
     of_node: NodeSettings | None
+    near_misses: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,22 +113,24 @@ def load(path: Path, clusters: Sequence[str] = ()) -> Loaded:
 
 
 def load_file(
-    path: Path, clusters: Sequence[str] = (), *, accepted: Collection[str] = ()
+    path: Path, clusters: Sequence[str] = (), *, accepted: Mapping[str, str] = NO_LINES
 ) -> tuple[Loaded, File | None]:
-    """Return the same and the file, which contains the origin of the settings. ``accepted``: keys that are only a
-    warning although they look like one that selects or protects data."""
+    """Return the same and the file, which contains the origin of the settings. ``accepted``: as in `NearMissRule`."""
     problems = ProblemLog(str(path))
     file = read(path, clusters, problems)
     settings = None
+    refused: Mapping[str, str] = NO_LINES
     if file is not None:
         mode = declaration.read(FileSettings, file.properties, problems).unknown_keys
         near_misses = NearMissRule(UnknownKeys(mode), accepted)
         settings = _node(path, file, problems, near_misses)
         unknown_keys.report(file.findings, problems, near_misses)
+        refused = near_misses.refused
     loaded = Loaded(
         settings=None if problems.failed else settings,
         problems=problems.in_order(),
         of_node=None if problems.prevents_start else settings,
+        near_misses=refused,
     )
     return loaded, file
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from mm2.cli.errors import DONE, USAGE, CommandError
 from mm2.config.grammar.problem_report import write_problems, write_rejection
-from mm2.config.load import load
-from mm2.config.reload.sources import take
+from mm2.config.reload.sources import LoadedConfig, take
 
 if TYPE_CHECKING:
     from mm2.config.grammar.environment import Environment
@@ -71,11 +70,12 @@ def _redirect(output: int) -> None:
 def run(file: Path, *, clusters: tuple[str, ...] = ()) -> int:
     """Run a node until a signal ends it; return the exit code."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the file is about to be read anyway
-    taken = take(file, clusters)
+    taken, remark = _take(file, clusters)
     if taken.reading is None:
-        write_rejection(file, taken.problems, sys.stderr)
-        return USAGE
+        return _reject(taken, remark)
     write_problems(taken.problems, sys.stderr)
+    if remark:
+        print(remark, file=sys.stderr)  # noqa: T201 as the problems
     gc.disable()  # as in mm2.app
     try:
         from mm2.program import node_program  # noqa: PLC0415 takes a second, which a wrong file need not wait for
@@ -84,14 +84,31 @@ def run(file: Path, *, clusters: tuple[str, ...] = ()) -> int:
     return node_program.run(taken, taken.reading.settings)
 
 
+def _take(file: Path, clusters: tuple[str, ...]) -> tuple[LoadedConfig, str]:
+    """Read ``file`` for a start. If it has near misses of keys, Java can have ignored them, too; return what is known
+    about that."""
+    taken = take(file, clusters)
+    if taken.reading is not None or not taken.near_misses:
+        return taken, ""
+    from mm2.cli.run.java_takeover import taken_as_java  # noqa: PLC0415 connects to clusters, which others need not
+
+    return taken_as_java(taken)
+
+
+def _reject(taken: LoadedConfig, remark: str) -> int:
+    write_rejection(taken.path, taken.problems, sys.stderr)
+    if remark:
+        print(remark, file=sys.stderr)  # noqa: T201 as the problems
+    return USAGE
+
+
 def connect_mirror_maker(file: Path, *, daemon: bool = False, clusters: tuple[str, ...] = ()) -> int:
     """Do the same as `run`; with ``daemon`` detached: print the process ID and return."""
     if not daemon:
         return run(file, clusters=clusters)
-    loaded = load(file, clusters)
-    if loaded.of_node is None:  # printed to the terminal rather than to the log
-        write_rejection(file, loaded.problems, sys.stderr)
-        return USAGE
+    taken, remark = _take(file, clusters)
+    if taken.reading is None:  # printed to the terminal rather than to the log
+        return _reject(taken, remark)
     from mm2.config.grammar.environment import Environment  # noqa: PLC0415 only a daemon needs it
 
     log = log_file(Path.cwd(), Environment())

@@ -8,11 +8,12 @@ ignored ``A.security.protcol`` sends passwords in plain text. So what looks like
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from mm2.config.checks.meant_keys import asks_for_selection
+from mm2.config.grammar.properties import Entry
 from mm2.config.keys.node_keys import UnknownKeys
 from mm2.config.keys.sql_keys import PREFIX
 from mm2.config.security.oauth.keys import BROKER_KEYS
@@ -20,15 +21,26 @@ from mm2.config.security.oauth.keys import BROKER_KEYS
 
 @dataclass(frozen=True, slots=True)
 class NearMissRule:
-    """What a near miss is in a file: an error, unless ``mode`` says otherwise, or its key is ``accepted``: Java ran the
-    flow with the same line."""
+    """What near misses are in a file: errors, unless ``mode`` says otherwise, or a line, key and value, is one of the
+    ``accepted``: Java ran the flows with it.
+
+    ``refused`` collects the lines that are errors and that Java can have ignored.
+    """
 
     mode: UnknownKeys = UnknownKeys.ERROR
-    accepted: Collection[str] = ()
+    accepted: Mapping[str, str] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
 
-    def refuses(self, key: str) -> bool:
-        """Return whether the line of ``key``, a near miss, is an error."""
-        return self.mode is UnknownKeys.ERROR and key not in self.accepted
+    def refuses(self, line: Entry, purpose: Purpose) -> bool:
+        """Return whether a line, a near miss of a key with this ``purpose``, is an error."""
+        if self.mode is UnknownKeys.WARN:
+            return False
+        if purpose is Purpose.TRANSFORMS:  # Java has no queries: it never ran with the key that was meant
+            return True
+        if self.accepted.get(line.key) == line.raw:
+            return False
+        self.refused[line.key] = line.raw
+        return True
 
 
 class Purpose(StrEnum):

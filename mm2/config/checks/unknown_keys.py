@@ -77,7 +77,7 @@ def report(findings: Iterable[Finding], problems: ProblemLog, near_misses: NearM
     """Add the errors and warnings among ``findings`` to ``problems``."""
     is_first = True
     for finding in findings:
-        if finding.near_miss and near_misses.refuses(finding.entry.key):
+        if finding.near_miss and near_misses.refuses(finding.entry, finding.near_miss):
             problems.error(finding.refused, finding.fix + (f"\n{AS_JAVA}" if is_first else ""), at=finding.entry)
             is_first = False
         elif finding.near_miss:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from mm2.config.checks.near_misses import NearMissRule
+from mm2.config.checks.near_misses import NearMissRule, Purpose
 from mm2.config.flows import FlowProperties
 from mm2.config.grammar.problems import ProblemLog
 from mm2.config.grammar.values import Properties, Value
@@ -107,7 +107,7 @@ def _report(
     )
     fix = f"{'write' if key in properties else 'add'} {key} = {protocol}"
     assert use.value.entry is not None
-    if use.by_default and near_misses.refuses(use.value.entry.key):
+    if use.by_default and near_misses.refuses(use.value.entry, Purpose.PROTECTS):
         use.value.refuse(problems, rule, f"{fix}, or {key} = {use.protocol} if that is intended")
     else:
         use.value.warn(problems, rule, fix)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
+from mm2.config.clients.java_derivation import LEGACY_NAMES
 from mm2.config.grammar import secrets
 from mm2.config.keys import declaration
 from mm2.config.keys.connector_keys import SOURCE_ALIAS, TARGET_ALIAS, CheckpointSettings, SourceSettings
@@ -47,6 +48,30 @@ def differences(flow: FlowSettings, java: Mapping[str, str]) -> tuple[Difference
         *_of(SourceSettings, flow.source, java),
         *_of(CheckpointSettings, flow.checkpoint, java),
     )
+
+
+def selection_differences(flow: FlowSettings, java: Mapping[str, str]) -> tuple[Difference, ...]:
+    """Return the differences in which topics and groups are selected, and how connections to both clusters are
+    protected. Java's old names count as well, as Kafka 3.9 used them."""
+    renamed = {new: java[old] for old, new in LEGACY_NAMES.items() if old in java and new not in java}
+    found = (
+        *_of(SourceSettings, flow.source, {**renamed, **java}),
+        *_of(CheckpointSettings, flow.checkpoint, {**renamed, **java}),
+    )
+    clients = (("source", flow.clients.source_consumer), ("target", flow.clients.record_producer))
+    return (
+        *(one for one in found if one.key in _SELECTS),
+        *(
+            Difference(key=f"{side}.cluster.{_PROTOCOL}", java=there, here=client.security_protocol.value)
+            for side, client in clients
+            if "${" not in (there := java.get(f"{side}.cluster.{_PROTOCOL}", "PLAINTEXT").strip().upper())
+            and there != client.security_protocol.value
+        ),
+    )
+
+
+_SELECTS = ("topics", "topics.exclude", "topic.filter.class", "groups", "groups.exclude", "group.filter.class")
+_PROTOCOL = "security.protocol"
 
 
 def _bootstrap(flow: FlowSettings, java: Mapping[str, str]) -> Iterator[Difference]:

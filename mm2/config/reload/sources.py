@@ -14,14 +14,14 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mm2.config.grammar import providers
 from mm2.config.grammar.problems import Problem
 from mm2.config.grammar.values import Value
 from mm2.config.keys import sql_keys
-from mm2.config.load import File, Loaded, load_file
+from mm2.config.load import NO_LINES, File, Loaded, load_file
 from mm2.config.reload.comparison import ParsedConfig
 from mm2.config.security import jaas
 from mm2.config.security.kerberos.krb5_files import Krb5ConfError, all_files, read_krb5_conf
@@ -109,13 +109,16 @@ Signature = Mapping[Path, str]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedConfig:
     """Result of one load. ``reading`` is None if ``problems`` contain an error that is not temporary. ``signature``:
-    the digests from before the load, so that a file that changes during the load counts as changed."""
+    the digests from before the load, so that a file that changes during the load counts as changed. ``accepted``: lines
+    that were accepted (`NearMissRule`). ``near_misses``: those that were not, and can be."""
 
     path: Path
     clusters: tuple[str, ...]
     reading: ParsedConfig | None
     problems: tuple[Problem, ...]
     signature: Signature
+    accepted: Mapping[str, str] = field(default_factory=dict)
+    near_misses: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def waits_for(self) -> frozenset[str | None]:
@@ -133,12 +136,19 @@ LoadFile = Callable[[Path, Sequence[str]], tuple[Loaded, File | None]]
 
 
 def take(
-    path: Path, clusters: Sequence[str] = (), also: Iterable[Path] = (), *, load: LoadFile = load_file
+    path: Path,
+    clusters: Sequence[str] = (),
+    also: Iterable[Path] = (),
+    *,
+    accepted: Mapping[str, str] = NO_LINES,
+    load: LoadFile = load_file,
 ) -> LoadedConfig:
-    """Read ``path`` as `mm2.config.load.load` does. ``also``: files of earlier loads, which remain watched if the file
-    cannot be read now."""
+    """Read ``path`` as `mm2.config.load.load` does. ``accepted``: as in `NearMissRule`.
+
+    ``also``: files of earlier loads, which remain watched if the file cannot be read now.
+    """
     before = sign((path, *also))
-    loaded, file = load(path, clusters)
+    loaded, file = load_file(path, clusters, accepted=accepted) if accepted else load(path, clusters)
     named = () if file is None else named_files(file, path.parent)
     reading = None
     if loaded.of_node is not None and file is not None:
@@ -150,6 +160,8 @@ def take(
         reading=reading,
         problems=loaded.problems,
         signature={**sign(set(named) - before.keys()), **before},
+        accepted=accepted,
+        near_misses=loaded.near_misses,
     )
 
 

@@ -36,13 +36,9 @@ from mm2.core.masking import Renewed, hide
 from mm2.core.naming import internal_topics
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.connect_offsets import alias_change
-from mm2.core.settings.client import IsolationLevel
-from mm2.core.wire.json_bytes import decode_json
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
-from mm2.kafka.logs.compacted_log import CompactedLog
-from mm2.kafka.logs.stored_records import StoredRecord
 from mm2.kafka.logs.transaction_coordinator import TransactionCoordinator
 from mm2.kafka.retrying import retried
 from mm2.node.checkpoint.checkpoint_task import reason_for_none
@@ -62,6 +58,7 @@ from mm2.node.source.remote_copies import RemoteCopies
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.status.progress import ReplicatedTopic
 from mm2.node.store.config_store import ConfigStore
+from mm2.node.store.java_config import NotOfJavaError, read_java_config
 
 log = logging.getLogger(__name__)
 
@@ -86,9 +83,6 @@ FENCING_MS = 30_000
 
 _FIRST_PAUSE_MS = 20  # as in Java: the time a coordinator needs to write the markers of a transaction
 _TRANSACTION_TIMEOUT_MS = 1  # as in Java (Admin.fenceProducers): nothing is written with the producer
-
-
-_SOURCE_CONNECTOR = b"connector-MirrorSourceConnector"
 
 
 class AliasCheck:
@@ -141,41 +135,25 @@ async def log_differences(settings: FlowSettings, target: Cluster) -> None:
 
     For information only: a topic that cannot be read, or a record that was not written by Java, is logged and ignored.
     """
-    topic = settings.storage.configs.name
-    newest: StoredRecord | None = None
     try:
-        reader = CompactedLog(target, topic, isolation=IsolationLevel.READ_COMMITTED, purpose="configs")
-        async for record in reader.read_to_end(timeout_ms=settings.source.admin_timeout_ms):
-            if record.key == _SOURCE_CONNECTOR:
-                newest = record
+        java = await read_java_config(settings, target, timeout_ms=settings.source.admin_timeout_ms)
     except ClusterError as error:
         log.info("%s: cannot read the configuration stored by Java MirrorMaker: %s", settings.flow, error)
         return
-    if newest is None or newest.value is None:
+    except NotOfJavaError as error:
+        log.warning("%s: ignoring %s", settings.flow, error)
         return
-    java = _properties(newest.value)
     if java is None:
-        log.warning(
-            "%s: ignoring record %d of %s: not a configuration written by Java", settings.flow, newest.offset, topic
-        )
         return
-    found = differences(settings, java)
+    found = differences(settings, java.properties)
     if found:
-        when = datetime.fromtimestamp(newest.timestamp / 1000, UTC)
+        when = datetime.fromtimestamp(java.stored_ms / 1000, UTC)
         log.warning(
             "%s: this file differs from the configuration that Java MirrorMaker used for the flow (stored %s UTC): %s",
             settings.flow,
             f"{when:%Y-%m-%d %H:%M}",
             "; ".join(map(str, found)),
         )
-
-
-def _properties(value: bytes) -> dict[str, str] | None:
-    try:
-        properties = decode_json(value, "connector configuration")["properties"]
-        return {str(name): str(text) for name, text in properties.items()}
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return None
 
 
 class TaskFencer:

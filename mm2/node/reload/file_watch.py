@@ -153,6 +153,7 @@ class FileWatch:
         self.digest = first.digest
         self._signature = first.signature
         self._waits_for = first.waits_for
+        self._accepted = first.accepted
         self._settle_timer = SettleTimer(first.signature)
         self._reported: tuple[Problem, ...] = ()
         self._asked = asyncio.Event()
@@ -197,7 +198,7 @@ class FileWatch:
 
     def _look(self) -> tuple[LoadedConfig, Event]:
         """Read the file and compare it. Runs in a thread and does not change this object."""
-        taken = take(self.path, self._clusters, self._signature, load=self._load)
+        taken = take(self.path, self._clusters, self._signature, accepted=self._accepted, load=self._load)
         if taken.reading is None or not taken.waits_for <= self._waits_for:
             return replace(taken, reading=None), FileInvalid(problems=taken.problems)
         diff = self._compare(self.reading, taken.reading)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Callable
@@ -11,8 +12,10 @@ import javaproperties
 import pytest
 from confluent_kafka import Producer
 
+from mm2.cli.run.java_takeover import taken_as_java
 from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.load import load
+from mm2.config.reload.sources import LoadedConfig, take
 from mm2.config.settings import FlowSettings
 from mm2.kafka.client.cluster import Cluster
 from mm2.node.leader.leader_term import log_differences
@@ -87,3 +90,39 @@ async def test_invalid_record_is_logged_and_ignored(
 ) -> None:
     (line,) = await logged(flow, cluster_b, caplog, (SOURCE, value))
     assert line.endswith("not a configuration written by Java")
+
+
+def near_miss(flow: FlowSettings, directory: Path, line: str) -> LoadedConfig:
+    """Return the file of ``flow`` with another line, which is a near miss of a key."""
+    file = directory / "mm2.properties"
+    with file.open("a") as lines:
+        lines.write(f"\n{line}\n")
+    taken = take(file)
+    assert taken.reading is None
+    assert len(taken.near_misses) == 1
+    return taken
+
+
+def test_what_java_ignored_prevents_no_start(
+    flow: FlowSettings, cluster_b: KafkaCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    taken = near_miss(flow, tmp_path, "A->B.topics.exlude = secret.*")
+    assert taken_as_java(taken) == (taken, remark_of(tmp_path, "errors: Java MirrorMaker 2 has not run A->B"))
+    asyncio.run(logged(flow, cluster_b, caplog, (SOURCE, stored(topics="payments"))))
+    again, remark = taken_as_java(taken)
+    assert again is taken
+    assert remark.endswith("Java MirrorMaker 2 ran A->B with other settings: topics = orders (was payments)")
+    asyncio.run(logged(flow, cluster_b, caplog, (SOURCE, stored(topics="orders"))))
+    again, remark = taken_as_java(taken)
+    assert remark == remark_of(tmp_path, "warnings: Java MirrorMaker 2 ran A->B with the same topics and groups")
+    assert again.reading is not None
+    (warning,) = [problem for problem in again.problems if problem.key == "A->B.topics.exlude"]
+    assert warning.is_warning
+    assert warning.rule.startswith("unknown property, ignored as in Java")
+    with (tmp_path / "mm2.properties").open("a") as lines:  # a later one is an error: Java has not run with it
+        lines.write("A->B.topics.exclud = more.*\n")
+    assert take(taken.path, accepted=again.accepted).reading is None
+
+
+def remark_of(directory: Path, end: str) -> str:
+    return f"{directory}/mm2.properties: lines that look like a key which selects or protects data are {end}"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mm2.config.load import load
-from mm2.config.reload.java_config_diff import differences
+from mm2.config.reload.java_config_diff import differences, selection_differences
 from tests.golden.vectors import java_vectors
 
 GOLDEN: dict[str, Any] = java_vectors("internal-topics")
@@ -74,3 +74,31 @@ def test_java_only_settings_are_reported(tmp_path: Path) -> None:
 def test_values_that_are_invalid_here_are_reported_as_java_stored_them(tmp_path: Path) -> None:
     (expected,) = found(tmp_path, java={**JAVA, "offset-syncs.topic.location": "elsewhere"})
     assert expected == "offset-syncs.topic.location = source (was elsewhere)"
+
+
+def selected(directory: Path, *lines: str, java: dict[str, str] = JAVA) -> list[str]:
+    """Return the differences in selection and protection from the file that Java ran with, after ``lines``."""
+    path = directory / "mm2.properties"
+    keys = {line.partition("=")[0] for line in lines}
+    path.write_text("\n".join([*(line for line in FILE if line.partition("=")[0] not in keys), *lines]))
+    settings = load(path, ()).settings
+    assert settings is not None, load(path, ()).problems
+    return [str(one) for one in selection_differences(settings.flows[0], java)]
+
+
+def test_selection_as_in_java(tmp_path: Path) -> None:
+    warn = "mm2.unknown.keys=warn"
+    assert selected(tmp_path, "A->B.tpoics=orders", "A->B.tasks.max=7", warn) == []
+    assert selected(tmp_path, "A->B.topics=orders") == [f"topics = orders (was {JAVA['topics']})"]
+    (only,) = selected(tmp_path, "A->B.groups.exclude=old")
+    assert only.startswith("groups.exclude = old (was ")
+    old = {name: text for name, text in JAVA.items() if name != "topics.exclude"} | {"topics.blacklist": "x"}
+    (only,) = selected(tmp_path, java=old)
+    assert only.endswith("(was x)")
+
+
+def test_protection_as_in_java(tmp_path: Path) -> None:
+    assert selected(tmp_path, "A.security.protocol=SSL") == ["source.cluster.security.protocol = SSL (was PLAINTEXT)"]
+    java = JAVA | {"target.cluster.security.protocol": "SSL"}
+    assert selected(tmp_path, java=java) == ["target.cluster.security.protocol = PLAINTEXT (was SSL)"]
+    assert selected(tmp_path, java=JAVA | {"target.cluster.security.protocol": "${env:X}"}) == []

@@ -1,0 +1,29 @@
+"""Output on terminals that are not UTF-8."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.config.files import CLUSTERS
+
+
+@pytest.mark.parametrize("encoding", ["iso-8859-1", "ascii", "utf-8"])
+@pytest.mark.parametrize("words", [("check",), ("check", "--json"), ("explain",), ("acls",)])
+def test_every_text_can_be_printed(tmp_path: Path, encoding: str, words: tuple[str, ...]) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text(f"{CLUSTERS}A->B.topics = \\u4e2d.*\ncompletely.unknown = \\u4e2d\n")
+    done = subprocess.run(
+        [sys.executable, "-c", "from mm2.app import main; main()", words[0], str(file), *words[1:]],
+        env=os.environ | {"PYTHONIOENCODING": encoding},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert b"Traceback" not in done.stderr
+    shown = "\u4e2d".encode() if encoding == "utf-8" else b"\\u4e2d"
+    assert words[0] == "acls" or "--json" in words or shown in done.stdout
