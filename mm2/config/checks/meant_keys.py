@@ -156,9 +156,14 @@ def _after_misspelt_prefix(name: str) -> str | None:
 
 def asks_for_selection(name: str) -> bool:
     """Return whether an unknown key, of which it is not clear what was meant, was to select topics or groups, or to
-    exclude them, or to be part of a query."""
+    exclude them."""
     about = _about(name.lower())
-    return (bool(about & {"topic", "group"}) and bool(about & {_INCLUDE, _EXCLUDE})) or _SQL.match(name) is not None
+    return bool(about & {"topic", "group"}) and bool(about & {_INCLUDE, _EXCLUDE})
+
+
+def asks_for_query(name: str) -> bool:
+    """Return whether an unknown key was to be part of a query."""
+    return _SQL.match(name) is not None or _after_misspelt_prefix(name) is not None
 
 
 def is_about_selection(name: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from mm2.config.checks.meant_keys import asks_for_selection
+from mm2.config.checks.meant_keys import asks_for_query, asks_for_selection
 from mm2.config.grammar.properties import Entry
 from mm2.config.keys.node_keys import UnknownKeys
 from mm2.config.keys.sql_keys import PREFIX
@@ -111,6 +111,8 @@ def missed_purpose(name: str, meant: str | None) -> Purpose | None:
         return purpose_of(meant)
     if (known := purpose_of(name)) is not None:
         return known
+    if asks_for_query(name):
+        return Purpose.TRANSFORMS
     if asks_for_selection(name):
         return Purpose.SELECTS
     match = _BEHIND_PREFIX.fullmatch(name)

@@ -40,8 +40,9 @@ def test_idempotence_that_follows_from_acks(tmp_path: Path) -> None:
 def test_idempotence_with_acks_that_rule_it_out(tmp_path: Path) -> None:
     path = tmp_path / "mm2.properties"
     path.write_text(FILE + "B.producer.acks = 1\nB.producer.enable.idempotence = true\n")
-    (problem,) = load(path).problems
+    problem, of_acks = load(path).problems
     assert problem.fix == "remove this line, or the lines of acks"
+    assert of_acks.is_warning
 
 
 def test_queries_in_the_order_in_which_they_match(tmp_path: Path) -> None:

@@ -100,6 +100,20 @@ async def test_an_invalid_file_is_reported_once_and_not_applied(tmp_path: Path) 
     ]
 
 
+async def test_a_near_miss_of_a_key_keeps_the_old_file(tmp_path: Path) -> None:
+    """An edit of A->B.topics that copies all topics must not be applied."""
+    watched = WatchedFile(tmp_path, "A->B.topics = orders\n")
+    watched.clock.at(5, lambda: watched.write("A->B.tpoics = orders\n"))
+    watched.clock.at(15, lambda: watched.write("A->B.tpoics = orders\nmm2.unknown.keys = warn\n"))
+    first, second = await watched.run()
+    assert isinstance(first[1], FileInvalid)
+    assert [problem.rule for problem in first[1].problems if not problem.is_warning] == [
+        "unknown property; ignoring it means that all topics are replicated"
+    ]
+    assert isinstance(second[1], FileChanged)
+    assert any(problem.key == "A->B.tpoics" for problem in second[1].warnings)
+
+
 async def test_a_file_that_is_repaired(tmp_path: Path) -> None:
     watched = WatchedFile(tmp_path)
     watched.clock.at(5, lambda: watched.write(BAD))
@@ -128,12 +142,12 @@ async def test_a_comment_is_read_and_changes_nothing(tmp_path: Path) -> None:
 
 async def test_warnings_are_part_of_the_event(tmp_path: Path) -> None:
     watched = WatchedFile(tmp_path)
-    watched.clock.at(5, lambda: watched.write("topcis = a\n"))
+    watched.clock.at(5, lambda: watched.write("task.max = 1\n"))
     ((_, event),) = await watched.run()
     assert isinstance(event, FileChanged)
     assert event.diff.update_mode is UpdateMode.NOTHING
-    assert keys_of(event) == ["topcis"]
-    assert event.warnings[0].fix == "did you mean topics?"
+    assert keys_of(event) == ["task.max"]
+    assert event.warnings[0].fix == "did you mean tasks.max?"
 
 
 async def test_a_pending_change_remains_after_other_changes(tmp_path: Path) -> None:
