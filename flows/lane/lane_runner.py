@@ -15,6 +15,7 @@ from flows.lane.lease_client import LeaseClient, LeaseLostError
 from flows.lane.lease_deadline import LeaseDeadline
 from flows.lane.loop_turns import LoopTurns
 from flows.partition.frame_transform import LaneTransforms
+from flows.source.fetch_limit import FetchLimit
 from flows.source_task.source_task import SourceTask
 from mm2.core.lanes.lease import LaneOrders, LeaseEndpoint
 from mm2.core.lanes.progress_reports import LaneProgress
@@ -115,7 +116,7 @@ async def first_to_end(*work: Coroutine[Any, Any, None]) -> None:
 
 async def _follow_orders(lease: LeaseClient, lane: int, query: LaneTransforms | None = None) -> None:
     orders = await lease.acquire()
-    lane_runner = LaneRunner(orders.buffer_bytes, lease.deadlines, query)
+    lane_runner = LaneRunner(orders.buffer_bytes, lease.deadlines, lease.limits, query)
     try:
         await lane_runner.apply(orders)
         while not orders.end or lane_runner.busy:
@@ -139,13 +140,19 @@ class LaneRunner:
     """
 
     def __init__(
-        self, buffer_bytes: int, deadlines: Mapping[Flow, LeaseDeadline], query: LaneTransforms | None = None
+        self,
+        buffer_bytes: int,
+        deadlines: Mapping[Flow, LeaseDeadline],
+        limits: Mapping[tuple[Flow, int], FetchLimit],
+        query: LaneTransforms | None = None,
     ) -> None:
-        """``deadlines``: until when the source tasks of each flow may send anything. ``query``: of a SQL lane."""
+        """``deadlines``: until when the source tasks of each flow may send anything. ``limits``: of what each source
+        task fetches. ``query``: of a SQL lane."""
         self._query = query
         self._budget = ByteBudget(buffer_bytes)
         self._turns = LoopTurns()
         self._deadlines = deadlines
+        self._limits = limits
         self._source_tasks: dict[tuple[Flow, int], SourceTask] = {}
         self._epochs: dict[tuple[Flow, int], tuple[int, int]] = {}
         self._version = -1
@@ -175,7 +182,12 @@ class LaneRunner:
                     running.drain()
             elif not lease.drain:
                 runner = self._source_tasks[key] = SourceTask(
-                    lease, self._budget, self._deadlines[lease.flow], self._query, turns=self._turns
+                    lease,
+                    self._budget,
+                    self._deadlines[lease.flow],
+                    self._query,
+                    turns=self._turns,
+                    limit=self._limits[key],
                 )
                 self._epochs[key] = (lease.epoch, lease.restart)
                 runner.start()

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 
 from flows.lane.lease_deadline import LeaseDeadline
 from flows.messages import read_message
+from flows.source.fetch_limit import FetchLimit
 from mm2.core.lanes.lease import (
     MAX_FAILED_RECORD_BYTES,
     FailedRecordReport,
@@ -79,8 +80,9 @@ class LeaseClient:
     (B) `orders` only ever moves to a newer version.
     (C) A lease counts from the moment at which the request for it was sent.
 
-    ``deadlines``: until when the source tasks of each flow may send anything. ``first_grant_within_s``: how long to ask
-    for the first lease, in seconds.
+    ``deadlines``: until when the source tasks of each flow may send anything. ``limits``: of what each source task
+    fetches, as in the last answer of the node. ``first_grant_within_s``: how long to ask for the first lease, in
+    seconds.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class LeaseClient:
         self._deadline = LeaseDeadline()
         self._deadline.renew(session_clock(), first_grant_within_s)
         self.deadlines: defaultdict[Flow, LeaseDeadline] = defaultdict(LeaseDeadline)
+        self.limits: defaultdict[tuple[Flow, int], FetchLimit] = defaultdict(FetchLimit)
         self.orders = LaneOrders(version=-1)
 
     async def __aenter__(self) -> LeaseClient:
@@ -162,6 +165,9 @@ class LeaseClient:
         self._deadline.renew(sent, renewal.seconds)
         for flow_lease in renewal.flows:
             self.deadlines[flow_lease.flow].renew(sent, min(flow_lease.seconds, renewal.seconds))
+        shares = {(one.flow, one.source_task): one.bytes_per_second for one in renewal.fetch_shares}
+        for key in shares.keys() | self.limits.keys():
+            self.limits[key].set_rate(shares.get(key))
         if renewal.orders is not None and renewal.orders.version > self.orders.version:
             self.orders = restore(renewal.orders)
             credential_files.deliver(renewal.orders.credentials)

@@ -67,9 +67,11 @@ class SourceAnswers:
     """When the fetch session that some partitions belong to was last answered, in monotonic seconds.
 
     One object for all of them: an answer observes the end offset of a thousand idle partitions without touching them.
+    ``limited_to``: the newest request waits, or had to wait, for the limit of so many bytes per second; None: neither.
     """
 
     last: float = 0.0
+    limited_to: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,7 +292,15 @@ class PartitionState:
             return FetchStep.MEMORY_RELEASED
         if self.is_full:
             return FetchStep.FULL
-        return FetchStep.AWAITS_START if self._fetched_to is None else FetchStep.FETCHING
+        if self._fetched_to is None:
+            return FetchStep.AWAITS_START
+        return FetchStep.FETCHING if self._limited_to is None else FetchStep.LIMITED
+
+    @property
+    def _limited_to(self) -> int | None:
+        """The bytes per second for which fetching what the source has waits; None: it does not wait for a limit."""
+        session = self._session
+        return None if session is None or self.has_fetched_all else session.limited_to
 
     def send_step(self, now: float) -> SendStep:  # noqa: PLR0911 - one line for each step
         """What the partition does at the target: the first of what applies."""
@@ -350,6 +360,8 @@ class PartitionState:
                 return "the partition holds as many bytes as it may until the target acknowledges some"
             case FetchStep.AWAITS_START:
                 return "no offset is stored: the source is asked for its first and last ones"
+            case FetchStep.LIMITED:
+                return f"limited by mm2.max.bytes.per.second: the source task's share is {self._limited_to:,} bytes/s"
             case FetchStep.FETCHING:
                 return None
 
@@ -474,7 +486,7 @@ class PartitionState:
     @property
     def _may_fetch(self) -> bool:
         step = self.fetch_step
-        return step is FetchStep.FETCHING or step is FetchStep.AWAITS_START
+        return step is FetchStep.FETCHING or step is FetchStep.LIMITED or step is FetchStep.AWAITS_START
 
     @property
     def has_fetched_all(self) -> bool:

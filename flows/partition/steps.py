@@ -21,7 +21,7 @@ FETCH_TRANSITIONS: Mapping[FetchStep, frozenset[FetchStep]] = {
 """The steps that can be shown next. Several can apply at a time, of which the first in the order of `FetchStep` is
 shown, so the end of one uncovers any that has started meanwhile. The start is chosen once."""
 
-NOTED: frozenset[str] = frozenset(set(_F) - {_F.AWAITS_START, _F.FULL, _F.FETCHING}) | {
+NOTED: frozenset[str] = frozenset(set(_F) - {_F.AWAITS_START, _F.FULL, _F.LIMITED, _F.FETCHING}) | {
     _S.ROLLING_BACK,
     _S.AWAITS_SIZE_LIMIT,
     _S.BACKOFF,

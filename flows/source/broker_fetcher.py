@@ -10,6 +10,7 @@ from flows.lane.byte_budget import ByteBudget
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.state import SourceAnswers
 from flows.partition.timeouts import PROBE_BYTES, TIMEOUTS, Timeouts
+from flows.source.fetch_limit import FetchLimit
 from mm2.core.access.rights import on_topic
 from mm2.core.lanes.bottlenecks import ClusterLook
 from mm2.core.offsets.leader_epochs import UNKNOWN_EPOCH, EpochEnd
@@ -80,6 +81,7 @@ class BrokerFetcher:
     (D) While there is more to fetch, the next request follows immediately.
     (E) After a timeout less is requested, so that a slow link does not time out for ever.
     (F) A response observes the end offsets of all partitions of the session: those that it leaves out are unchanged.
+    (G) With a limit, a request waits for its share before the budget promises anything, and asks for no more than that.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class BrokerFetcher:
         settings: FetchSettings,
         budget: ByteBudget,
         *,
+        limit: FetchLimit,
         on_error: Callable[[PartitionReplicator, BrokerError], None],
         on_diverged: Callable[[PartitionReplicator, int, EpochEnd], None],
         is_unchecked: Callable[[PartitionReplicator], bool],
@@ -105,6 +108,7 @@ class BrokerFetcher:
         self._cluster = cluster
         self._settings = settings
         self._budget = budget
+        self._limit = limit
         self._on_error = on_error
         self._on_diverged = on_diverged
         self._is_unchecked = is_unchecked
@@ -157,6 +161,7 @@ class BrokerFetcher:
                 while self._session:
                     await self._fetch_once()
                     self._update_session()
+            self._limit.leave(self.node_id)
 
     def _update_session(self) -> None:
         """Apply what has changed to the session. No request may be in flight."""
@@ -191,7 +196,10 @@ class BrokerFetcher:
         self._updated.clear()
 
     async def _fetch_once(self) -> None:
-        promised = await self._budget.promise(min(self._settings.max_bytes, self._response_size.limit))
+        self._answers.limited_to = self._limit.rate if self._limit.must_wait else None  # until the next request is due
+        await self._limit.wait()
+        most = min(self._settings.max_bytes, self._response_size.limit)
+        promised = await self._budget.promise(self._limit.request_bytes(self.node_id, len(self._session), most))
         kept = 0
         failure: ClusterError | None = None
         try:
@@ -269,6 +277,7 @@ class BrokerFetcher:
         committed = self._settings.isolation_level is IsolationLevel.READ_COMMITTED
         kept = 0
         for fetched in answer.partitions:
+            self._limit.received(fetched.records)
             partition = self._partitions.get((fetched.topic, fetched.partition))
             offset = self._requested.get(partition) if partition is not None else None
             if partition is None or offset is None:

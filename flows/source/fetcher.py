@@ -10,6 +10,7 @@ from flows.lane.byte_budget import ByteBudget
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.source.broker_fetcher import BrokerFetcher
+from flows.source.fetch_limit import FetchLimit
 from flows.source.topic_id_checker import TopicIdChecker
 from flows.source_task.spawn import Spawn
 from mm2.core.lanes.bottlenecks import ClusterLook
@@ -37,12 +38,14 @@ class Fetcher:
         spawn: Spawn,
         topic_ids: TopicIdChecker,
         *,
+        limit: FetchLimit,
         timeouts: Timeouts = TIMEOUTS,
     ) -> None:
         self._timeouts = timeouts
         self._cluster = cluster
         self._settings = settings
         self._budget = budget
+        self._limit = limit
         self._spawn = spawn
         self._topic_ids = topic_ids
         self._brokers: dict[int, BrokerFetcher] = {}
@@ -204,6 +207,7 @@ class Fetcher:
                 self._cluster,
                 self._settings,
                 self._budget,
+                limit=self._limit,
                 on_error=self._on_error,
                 on_diverged=self._on_diverged,
                 is_unchecked=self._is_unchecked,

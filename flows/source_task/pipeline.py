@@ -23,6 +23,7 @@ from flows.partition.replicator import PartitionReplicator
 from flows.partition.state import PartitionCallbacks, PartitionOptions
 from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.source.end_offsets import EndOffsets
+from flows.source.fetch_limit import FetchLimit
 from flows.source.fetcher import Fetcher
 from flows.source.record_limits import RecordLimits, record_limit
 from flows.source.topic_id_checker import TopicIdChecker
@@ -80,6 +81,7 @@ class Pipeline:
         budget: ByteBudget,
         group: asyncio.TaskGroup,
         *,
+        limit: FetchLimit,
         source: Cluster,
         target: Cluster,
         committer: Committer,
@@ -117,7 +119,9 @@ class Pipeline:
             on_ids_changed=committer.topic_ids_changed,
             on_source_recreated=on_source_recreated,
         )
-        self._fetcher = Fetcher(source, lease.fetch, budget, self.spawn, self._topic_ids, timeouts=timeouts)
+        self._fetcher = Fetcher(
+            source, lease.fetch, budget, self.spawn, self._topic_ids, limit=limit, timeouts=timeouts
+        )
         self._ends = EndOffsets(source, lease.fetch.isolation_level, self._partitions, self._topic_ids, self.spawn)
         self._transactions = self._with_transactions(lease, target, committer)
         self._producer, self._run_producer = self._producer_of(lease)

@@ -32,6 +32,7 @@ from flows.routing.new_topics import NewTopics
 from flows.routing.partition_router import load_handler
 from flows.routing.record_sender import RoutedRetryLimit
 from flows.routing.router import RecordRouter
+from flows.source.fetch_limit import FetchLimit
 from flows.source.record_limits import RecordLimits, record_limit
 from flows.source_task.pipeline import Pipeline
 from flows.source_task.spawn import Spawn
@@ -161,16 +162,18 @@ class SourceTask:
         lane_query: LaneTransforms | None = None,
         *,
         turns: LoopTurns | None = None,
+        limit: FetchLimit | None = None,
         timeouts: Timeouts = TIMEOUTS,
     ) -> None:
         """``deadline``: until when the source task may send anything; it is renewed by the caller. ``lane_query``: of
-        the lane, if the lease has a query. ``turns``: shared by the lane's source tasks. ``timeouts``: of partitions
-        whose batches the target does not accept."""
+        the lane, if the lease has a query. ``turns``: shared by the lane's source tasks. ``limit``: of what is fetched;
+        the caller changes its rate. ``timeouts``: of partitions whose batches the target does not accept."""
         self._lane_query = lane_query
         self._timeouts = timeouts
         self._lease = lease
         self._budget = budget
         self._turns = turns or LoopTurns()
+        self._limit = limit or FetchLimit()
         self._deadline = deadline
         self._timeouts = timeouts
         self._clusters: dict[ClientSettings, Cluster] = {}
@@ -270,6 +273,7 @@ class SourceTask:
             warnings=pipeline.warnings if pipeline is not None else (),
             counters=self._counters(),
             last_minute=pipeline.watch.recent(time.monotonic()) if pipeline is not None else None,
+            fetched=self._limit.totals,
         )
 
     def _counters(self) -> SourceTaskCounters:
@@ -370,6 +374,7 @@ class SourceTask:
                     lease,
                     self._budget,
                     group,
+                    limit=self._limit,
                     source=source,
                     target=target,
                     committer=committer,

@@ -129,7 +129,7 @@ def _unusual(flows: Sequence[FlowStatus]) -> list[tuple[FlowStatus, str, int]]:
 
 
 def _just_fetches(partition: PartitionStatus) -> bool:
-    return partition.error is None and partition.step in (FetchStep.FETCHING, FetchStep.FULL)
+    return partition.error is None and partition.step in (FetchStep.FETCHING, FetchStep.LIMITED, FetchStep.FULL)
 
 
 def _write(target: Path, parts: dict[str, str]) -> None:

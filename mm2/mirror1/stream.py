@@ -325,6 +325,10 @@ class Stream:
         """Return for how many seconds the stream is certainly a member of the group."""
         return self.member.certain_for()
 
+    def fetch_share(self, source_task: int) -> int | None:
+        """Return None: MirrorMaker 1 has no limit."""
+        return None
+
     def _build(self, number: int) -> SourceTaskLease:
         starts, epoch = self._offsets.starts_of(self._of(number)), self._offsets.epoch
         return stream_lease(self._settings, self._consumer, self.flow, starts, source_task=number, epoch=epoch)

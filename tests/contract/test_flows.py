@@ -33,6 +33,7 @@ async def test_response_fields(serve: Serve) -> None:
         assignment_audit={"tasks": AssignmentAuditStatus(assigned=2, moving=1)},
         limited_by="limited by the query, 100 % of the last 2 s",
         last_minute=RecentWaits(waits=(Wait(on="query", seconds=2.0),), behind=2.0),
+        max_bytes_per_second=1_000_000,
     )
     client = await serve(node(replicating, heartbeat_flow()))
     answer = await client.get("/flows")
@@ -132,6 +133,7 @@ async def test_response_fields(serve: Serve) -> None:
             },
             "limited_by": "limited by the query, 100 % of the last 2 s",
             "last_minute": {"waits": [{"on": "query", "seconds": 2.0}], "behind": 2.0},
+            "max_bytes_per_second": 1_000_000,
         },
         {
             "flow": "B->A",
@@ -150,6 +152,7 @@ async def test_response_fields(serve: Serve) -> None:
             "assignment_audit": {},
             "limited_by": None,
             "last_minute": None,
+            "max_bytes_per_second": None,
         },
     ]
 

@@ -59,6 +59,7 @@ class Host:
     lease: Callable[[int], SourceTaskLease | None]
     prepare: Callable[[int], Awaitable[None]] = _prepared
     certain_s: float = 10.0
+    share: int | None = None
 
     async def prepare_lease(self, source_task: int) -> None:
         await self.prepare(source_task)
@@ -68,6 +69,9 @@ class Host:
 
     def certain_for(self) -> float:
         return self.certain_s
+
+    def fetch_share(self, _: int) -> int | None:
+        return self.share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,6 +249,23 @@ async def test_leases_of_flows_end_before_the_membership_of_the_node(lane_server
         lane_server.board.put(source_task_lease(0))
         await lease.report(LaneProgress(version=-1, pid=1))
         assert 0 < lease.deadlines[FLOW].remaining <= 8.0 - LEASE_MARGIN_S
+
+
+async def test_the_share_of_a_limit_reaches_the_lane_with_the_renewal_and_ends_with_it(lane_server: LaneServer) -> None:
+    """Without new orders: the source task continues to copy."""
+    one = source_task_lease(0)
+    lane_server.service.register(FLOW, Host(lambda _: one, share=250_000))
+    lane_server.board.put(one)
+    async with lane_server.lease("token") as lease:
+        await lease.acquire()
+        limit = lease.limits[FLOW, 0]
+        assert limit.rate == 250_000, "known before anything is fetched"
+        version = lease.orders.version
+        for share in (500_000, None, 125_000):
+            lane_server.service.register(FLOW, Host(lambda _: one, share=share))
+            await lease.report(LaneProgress(version=-1, pid=1))
+            assert limit.rate == share
+        assert (lease.orders.version, lease.limits[FLOW, 0]) == (version, limit)
 
 
 QUERY = LaneQuery(name="mask", action=RowTransform(module="shop", function="mask"))

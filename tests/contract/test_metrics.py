@@ -181,6 +181,18 @@ async def test_unknown_lag_has_no_series(serve: Serve) -> None:
     assert found[labelled("mm2_source_records_total", **A_ORDERS_0)] == 90
 
 
+async def test_limits(serve: Serve) -> None:
+    """Only of flows with a limit; the share is unknown while the node has no session."""
+    limited, unknown = flow(max_bytes_per_second=1_000_000, fetch_shares=250_000), heartbeat_flow()
+    unknown = replace(unknown, max_bytes_per_second=500_000)
+    found = series((await (await serve(node(limited, unknown))).get("/metrics")).text)
+    assert {key: value for key, value in found.items() if key[0].endswith("_bytes_per_second")} == {
+        labelled("mm2_flow_max_bytes_per_second", source="A", target="B"): 1_000_000,
+        labelled("mm2_flow_max_bytes_per_second", source="B", target="A"): 500_000,
+        labelled("mm2_flow_share_bytes_per_second", source="A", target="B"): 250_000,
+    }
+
+
 async def test_rows_of_queries(serve: Serve) -> None:
     """Only of partitions that have or had a query, also if all of their records were dropped."""
     rows = PartitionCounters(rows_in=100, rows_dropped=99)

@@ -36,6 +36,7 @@ from mm2.core.lanes.engine_orders import (
     LaneEnd,
     LaneStart,
 )
+from mm2.core.lanes.fetch_shares import FetchShares, decode_shares, encode_shares
 from mm2.core.lanes.lease import (
     FlowLease,
     LaneOrders,
@@ -43,6 +44,7 @@ from mm2.core.lanes.lease import (
     LeaseGrant,
     LeaseRenewal,
     LeaseRequest,
+    SourceTaskShare,
     TaskProducer,
 )
 from mm2.core.lanes.losses import decode_loss, encode_loss, encode_loss_key
@@ -87,6 +89,7 @@ MAPS = frozenset(
         "spark",
         "assignment_audit",
         "credentials",
+        "shares",
     }
 )
 """Objects whose keys are names or numbers of something: another key is not a field."""
@@ -116,6 +119,7 @@ GRANT = LeaseGrant(
     renewal=LeaseRenewal(
         seconds=14,
         flows=(FlowLease(flow=Flow("A", "B"), seconds=9.5),),
+        fetch_shares=(SourceTaskShare(flow=Flow("A", "B"), source_task=0, bytes_per_second=250_000),),
         orders=LaneOrders(version=1, source_tasks=(LEASE,)),
     ),
 )
@@ -196,6 +200,7 @@ MESSAGES = {
         raw=encode_session_key(SessionKey(secret=b"s", algorithm="HmacSHA256", created_ms=1)), read=decode_session_key
     ),
     "pauses": Message(raw=encode_pauses(Pauses(topics=frozenset({"orders"}))), read=decode_pauses),
+    "fetch shares": Message(raw=encode_shares(FetchShares(1_000_000, {0: 700_000})), read=decode_shares),
     "config fingerprint": Message(
         raw=encode_fingerprint(ConfigFingerprint(node="n", digest="1-a", terms={"topics": ".*"})),
         read=decode_fingerprint,

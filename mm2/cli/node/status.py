@@ -179,6 +179,8 @@ def _remarks(flow: FlowStatus) -> Iterator[str]:
         yield "paused: the whole flow"
     elif flow.paused:
         yield f"paused: {', '.join(flow.paused)}"
+    if flow.max_bytes_per_second is not None:
+        yield f"limited to {flow.max_bytes_per_second:,} bytes/s (mm2.max.bytes.per.second)"
     if (last := last_known_lag(flow)) is not None:
         yield f"lag unknown of {counted(last.partitions, 'partition')}; last known: {last}"
     if (limit := shown_limit(flow)) is not None:

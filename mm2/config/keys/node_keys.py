@@ -17,6 +17,7 @@ from mm2.config.grammar.java_types import (
     Long,
     OptionalInt,
     OptionalList,
+    OptionalLong,
     OptionalString,
     String,
     at_least,
@@ -262,6 +263,14 @@ class OwnFlowSettings(KeyModel):
         1024,
         "Size of the exact offset map of a partition: one record of at most 1.6 KB and 1.7 KB of memory for each 32. "
         "A partition without gaps needs 1 KB; the default is exact for an hour of ten transactions a second.",
+    )
+    max_bytes_per_second: Annotated[
+        OptionalLong, at_least(1_024, "a batch of a common size would take minutes; the unit is bytes")
+    ] = live_key(
+        "mm2.max.bytes.per.second",
+        None,
+        "Maximum bytes per second that the flow fetches from the source, over all nodes: stored batches, ±10 % over "
+        "30 s, with one second of burst ([how to](../how-to/limiting-bandwidth.md)). If not set: no limit.",
     )
     copy_returned_topics: Boolean = live_key(
         COPY_RETURNED,

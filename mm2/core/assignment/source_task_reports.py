@@ -1,20 +1,23 @@
 """Reports about a source task from the node that runs it to the leader, in ``mm2-status.*``; Java skips these records.
 
-    mm2-source-task-<source task>    {"epoch":7,"version":3,"member":"…","node":"…","demands":{"orders":[[0,12000],…]}}
+    mm2-source-task-<source task>    {"epoch":7,"version":3,"member":"…","node":"…","demands":{"orders":[[0,12000],…]},
+                                      "use":[250000,true]}
 
 The source task runs only partitions of list (epoch, version) of `source_task_records`. Partitions that were only in
 older lists are stopped with their offsets stored, and can be given to another source task. ``demands`` are bytes per
-second (`partition_load`) of its busiest partitions.
+second (`partition_load`) of its busiest partitions. ``use``: bytes per second that it fetches, and whether its share of
+mm2.max.bytes.per.second holds it up (`mm2.core.lanes.fetch_shares`); only with a limit.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mm2.core.assignment.chunked_records import Age
+from mm2.core.lanes.fetch_shares import FetchUse
 from mm2.core.naming.names import TopicPartition
 from mm2.core.wire.formats import FormatError
 from mm2.core.wire.json_bytes import as_int, decode_json
@@ -36,6 +39,7 @@ class SourceTaskReport:
     member: str
     node: str
     demands: Mapping[TopicPartition, int] = field(default_factory=dict)
+    use: FetchUse | None = None
 
     @property
     def age(self) -> Age:
@@ -52,14 +56,23 @@ class SourceTaskReport:
         demands: dict[str, list[list[int]]] = {}
         for one in sorted(busiest):
             demands.setdefault(one.topic, []).append([one.partition, self.demands[one]])
-        message = {
+        message: dict[str, object] = {
             "epoch": self.epoch,
             "version": self.version,
             "member": self.member,
             "node": self.node,
             "demands": demands,
         }
+        if self.use is not None:
+            message["use"] = [self.use.rate, self.use.is_held_up]
         return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _use(value: Sequence[object] | None) -> FetchUse | None:
+    if value is None:
+        return None
+    rate, is_held_up, *_ = value
+    return FetchUse(as_int(rate), is_held_up is True)
 
 
 def is_report_key(key: bytes | None) -> bool:
@@ -85,6 +98,7 @@ def decode_report(key: bytes | None, value: bytes | None) -> SourceTaskReport:
                 for topic, pairs in message["demands"].items()
                 for number, demand in pairs
             },
+            use=_use(message.get("use")),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise FormatError(f"cannot read source task report {found[1]}: {error!r}: {value!r:.200}") from None

@@ -46,6 +46,7 @@ class Bottleneck(StrEnum):
     SOURCE_QUOTA = "source-quota"
     SOURCE_LINK = "source-link"
     SOURCE_ERRORS = "source-errors"
+    LIMIT = "limit"
     ROOM = "room"
     QUERY = "query"
     LANE = "lane"
@@ -61,6 +62,7 @@ MEANINGS: Mapping[Bottleneck, str] = {
     Bottleneck.SOURCE_QUOTA: "the source: quota",
     Bottleneck.SOURCE_LINK: "the link to the source: one fetch per round trip",
     Bottleneck.SOURCE_ERRORS: "the source: it does not answer, or fetches fail",
+    Bottleneck.LIMIT: "mm2.max.bytes.per.second",
     Bottleneck.ROOM: "room in the lane's buffer (mm2.lane.buffer.bytes)",
     Bottleneck.QUERY: "the query",
     Bottleneck.LANE: "this lane's CPU",
@@ -147,7 +149,7 @@ def waits_for(look: PartitionLook) -> Bottleneck | None:  # noqa: PLR0911 - one 
     1. One that is stopped or leaves is not slow.
     2. Errors and brokers that do not answer, at the target before the source: what is rejected is fetched again.
     3. Where it waits: for the target if it holds records to send, or may hold no more; for the query if records are in
-       it; otherwise for what is missing.
+       it; otherwise for what is missing, or for the limit of the flow, whatever else is slow.
     4. There: a quota that the broker has reported; the lane if it works all the time, whose answers then wait for it;
        the link if answers are as quick as it permits.
     """
@@ -158,6 +160,8 @@ def waits_for(look: PartitionLook) -> Bottleneck | None:  # noqa: PLR0911 - one 
     if look.fetching in _FETCH_FAILED or look.source_is_silent:
         return Bottleneck.SOURCE_ERRORS
     place = _place(look)
+    if place is Bottleneck.LIMIT:
+        return place
     if place is Bottleneck.TARGET and look.target.is_throttling:
         return Bottleneck.TARGET_QUOTA
     if place is Bottleneck.SOURCE and look.source.is_throttling:
@@ -182,6 +186,8 @@ def _place(look: PartitionLook) -> Bottleneck | None:  # noqa: PLR0911 - one lin
         return Bottleneck.QUERY
     if look.fetching in _FULL:
         return Bottleneck.TARGET
+    if look.fetching is FetchStep.LIMITED:
+        return Bottleneck.LIMIT
     if not look.has_fetched_all:
         return Bottleneck.ROOM if look.awaits_room else Bottleneck.SOURCE
     if look.sending is SendStep.IN_FLIGHT:

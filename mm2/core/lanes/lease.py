@@ -242,15 +242,26 @@ class FlowLease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SourceTaskShare:
+    """How much a source task may fetch: its share of mm2.max.bytes.per.second (`mm2.core.lanes.fetch_shares`)."""
+
+    flow: Flow
+    source_task: int
+    bytes_per_second: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRenewal:
     """The node's response to a lane. ``orders`` None: they have not changed.
 
     The lane stops itself ``seconds`` after it has sent the request, unless another one is answered. The leases of
-    ``flows`` also count from then, and are at most as long.
+    ``flows`` also count from then, and are at most as long. Source tasks without one of ``fetch_shares`` fetch without
+    a limit.
     """
 
     seconds: float
     flows: tuple[FlowLease, ...] = ()
+    fetch_shares: tuple[SourceTaskShare, ...] = ()
     orders: LaneOrders | None = None
 
 

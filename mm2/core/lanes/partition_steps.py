@@ -27,6 +27,7 @@ class FetchStep(StrEnum):
     MEMORY_RELEASED = "MEMORY_RELEASED"
     FULL = "FULL"
     AWAITS_START = "AWAITS_START"
+    LIMITED = "LIMITED"
     FETCHING = "FETCHING"
 
 
@@ -123,6 +124,7 @@ STATES_OF_STEPS: Mapping[str, tuple[TaskState, ...]] = {
     FetchStep.MEMORY_RELEASED: (TaskState.RUNNING, TaskState.WAITING),
     FetchStep.FULL: (TaskState.RUNNING, TaskState.WAITING),
     FetchStep.AWAITS_START: (TaskState.WAITING, TaskState.FAILED),
+    FetchStep.LIMITED: (TaskState.RUNNING, TaskState.WAITING, TaskState.FAILED),
     FetchStep.FETCHING: (TaskState.RUNNING, TaskState.WAITING, TaskState.FAILED),
     **{step: (TaskState.RUNNING, TaskState.WAITING) for step in SendStep if step not in FetchStep},
     NodeStep.PAUSED_BY_OPERATOR: (TaskState.PAUSED,),
@@ -146,6 +148,7 @@ MEANINGS: Mapping[str, str] = {
     " released to other partitions",
     FetchStep.FULL: "as many bytes as a partition may hold wait for the target. Usual while the target is slower",
     FetchStep.AWAITS_START: "no offset is stored; the source is asked for its first and last ones",
+    FetchStep.LIMITED: "the source has more, but `mm2.max.bytes.per.second` limits what is fetched",
     FetchStep.FETCHING: "records are fetched as they are written",
     SendStep.ROLLING_BACK: "the transaction is being aborted; its records are copied again",
     SendStep.AWAITS_SIZE_LIMIT: "the target rejected a batch as too large; its limit is being read",
@@ -168,11 +171,12 @@ MEANINGS: Mapping[str, str] = {
 }
 """What each step means, for the table in docs/reference/steps.md."""
 
+_USUAL_AT_SOURCE = frozenset({FetchStep.FETCHING, FetchStep.LIMITED, FetchStep.FULL})
 _USUAL = frozenset({SendStep.PACKING, SendStep.IN_FLIGHT, SendStep.READY, SendStep.IDLE})
 
 
 def shown_step(fetching: StepReport, sending: StepReport) -> StepReport:
     """Return the step that explains what a partition does: that of the source, unless only the target is waited for."""
-    if fetching.step not in (FetchStep.FETCHING, FetchStep.FULL) or sending.step in _USUAL:
+    if fetching.step not in _USUAL_AT_SOURCE or sending.step in _USUAL:
         return fetching
     return sending

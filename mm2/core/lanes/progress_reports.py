@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mm2.core.lanes.counters import PartitionCounters, SourceTaskCounters
+from mm2.core.lanes.fetch_shares import FetchTotals
 from mm2.core.lanes.losses import Loss
 from mm2.core.lanes.partition_steps import PartitionEvent, RecentWaits, StepReport
 from mm2.core.lanes.task_states import TaskState
@@ -58,6 +59,7 @@ class SourceTaskProgress:
     messages for the operator while everything runs. ``whole`` False: ``partitions`` omits those unchanged since the
     last report that the node has answered. ``events``: those of all partitions since that report, oldest first.
     ``counters`` start at 0 with this run. ``last_minute``: what all its partitions waited for; None: unknown.
+    ``fetched``: since the lane started the source task; None: its fetching is not limited.
     """
 
     flow: Flow
@@ -74,6 +76,7 @@ class SourceTaskProgress:
     events: tuple[PartitionEvent, ...] = ()
     counters: SourceTaskCounters = field(default_factory=SourceTaskCounters)
     last_minute: RecentWaits | None = None
+    fetched: FetchTotals | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from enum import Enum
 from typing import Protocol
@@ -26,6 +26,7 @@ from mm2.core.lanes.lease import (
     LeaseRenewal,
     LeaseRequest,
     SourceTaskLease,
+    SourceTaskShare,
 )
 from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.core.lanes.query_trials import FrameSpan
@@ -175,6 +176,9 @@ class SourceTaskHost(Protocol):
 
     def certain_for(self) -> float:
         """Return for how many seconds the node is certainly a member of the flow's group."""
+
+    def fetch_share(self, source_task: int) -> int | None:
+        """Return how many bytes per second a source task may fetch; None: any number."""
 
 
 class LeaseService:
@@ -382,13 +386,21 @@ class LeaseService:
 
     def _renewal(self, lane: int, version: int) -> LeaseRenewal:
         """Return the lane's lease, and its orders if they are newer than ``version``."""
-        flows = dict.fromkeys(flow for flow, _ in self.board.source_tasks_of(lane))
+        keys = self.board.source_tasks_of(lane)
+        flows = dict.fromkeys(flow for flow, _ in keys)
         orders = self.board.lane_orders(lane)
         return LeaseRenewal(
             seconds=self.board.lease_s - LEASE_MARGIN_S,
             flows=tuple(FlowLease(flow=flow, seconds=self._certain_for(flow)) for flow in flows),
+            fetch_shares=tuple(self._fetch_shares(keys)),
             orders=orders if orders.version > version else None,
         )
+
+    def _fetch_shares(self, keys: Iterable[SourceTaskKey]) -> Iterator[SourceTaskShare]:
+        for flow, source_task in keys:
+            share = self._hosts[flow].fetch_share(source_task) if flow in self._hosts else None
+            if share is not None:
+                yield SourceTaskShare(flow=flow, source_task=source_task, bytes_per_second=share)
 
     def _certain_for(self, flow: Flow) -> float:
         host = self._hosts.get(flow)

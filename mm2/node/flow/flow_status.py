@@ -73,7 +73,7 @@ class FlowStatusBuilder:
         """Return the status of the flow on this node."""
         session, retained = self.session, self.retained
         joined = session.joined if session is not None else None
-        parts = self._parts()
+        parts, limit = self._parts(), self.settings.own.max_bytes_per_second
         tasks = parts.tasks() if parts is not None else ()
         topics = parts.topics() if parts is not None else ()
         elsewhere = parts.elsewhere() if parts is not None else ()
@@ -113,6 +113,8 @@ class FlowStatusBuilder:
             checkpoint_latencies=retained.checkpoint_metrics.latencies,
             members=parts.members() if parts is not None else (),
             paused=paused,
+            max_bytes_per_second=limit,
+            fetch_shares=None if limit is None or session is None else session.host.fetch_shares,
             assignment_audit=parts.assignment_audit(session.tasks()) if parts is not None and session else {},
         )
 

@@ -147,6 +147,11 @@ class TaskHost:
         return tuple(one for runner in self._runners.values() for one in runner.hosted)
 
     @property
+    def fetch_shares(self) -> int:
+        """The bytes per second that tasks of this node may fetch, if mm2.max.bytes.per.second limits them."""
+        return sum(runner.fetch_shares for runner in self._runners.values())
+
+    @property
     def groups(self) -> Iterable[GroupStatus]:
         """The consumer groups of the source whose offsets this node translates."""
         return _AllGroups(tuple(runner.groups for runner in self._runners.values()))

@@ -152,6 +152,11 @@ class TaskRunner(ABC):
         return ()
 
     @property
+    def fetch_shares(self) -> int:
+        """The bytes per second that the tasks here may fetch, if mm2.max.bytes.per.second limits them."""
+        return 0
+
+    @property
     def groups(self) -> Iterable[GroupStatus]:
         """The consumer groups whose offsets tasks on this node translate."""
         return ()

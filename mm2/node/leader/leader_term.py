@@ -48,6 +48,7 @@ from mm2.node.common.fencing_errors import FencingFailedError, permanent_fix
 from mm2.node.common.keep_trying import keep_trying
 from mm2.node.leader.config_writer import ConfigWriter
 from mm2.node.leader.discovery import DecideStarts, TopicDiscovery
+from mm2.node.leader.fetch_share_writer import FetchShareWriter
 from mm2.node.leader.group_assignment import GroupPlan
 from mm2.node.leader.latest_start_writer import LatestStartWriter
 from mm2.node.leader.query_history_writer import QueryHistoryWriter
@@ -287,6 +288,9 @@ class LeaderTerm:
         self._source_offsets = source_offsets
         self._groups = GroupPlan(settings, source, configs, generation=generation, put=self._put, changed=changed)
         self._query_histories = QueryHistoryWriter(settings.flow, configs, query_uses, self._put)
+        self._fetch_shares = FetchShareWriter(
+            settings, configs, reports=reports, owners=lambda: self._owners, put=self._put
+        )
         self._plan: SourceTaskPlan | None = None
         self._owners: dict[int, str] = {}
         self._demands: dict[TopicPartition, int] = {}
@@ -320,6 +324,7 @@ class LeaderTerm:
             tasks.create_task(self._keep_session_key(), name=f"{self._flow} session key")
             tasks.create_task(self._keep_published(self._plan), name=f"{self._flow} publish")
             tasks.create_task(self._query_histories.run(), name=f"{self._flow} histories of queries")
+            tasks.create_task(self._fetch_shares.run(), name=f"{self._flow} shares of what is fetched")
             if self._source_offsets is not None:
                 tasks.create_task(self._keep_skips(self._source_offsets), name=f"{self._flow} skips")
             if self._settings.enabled:
@@ -536,7 +541,7 @@ class LeaderTerm:
 
     def reasons(self) -> list[str]:
         """Return the errors and warnings of the leader."""
-        errors = (self._publishing, self._groups.error, self._query_histories.error)
+        errors = (self._publishing, self._groups.error, self._query_histories.error, self._fetch_shares.error)
         aliases = None if self._alias_check is None else self._alias_check.warning
         found = [self.error, *(one.text for one in errors), self._writer.warning, aliases]
         return [*(one for one in found if one is not None), *self._discovery.warnings, *self._syncs.warnings]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection
+from dataclasses import replace
 from functools import partial
 
 from mm2.config.settings import FlowSettings
@@ -13,6 +14,7 @@ from mm2.core.assignment.partition_load import LoadSample, PartitionLoads
 from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.assignment.source_task_releases import SourceTaskRelease
 from mm2.core.assignment.source_task_reports import SourceTaskReport
+from mm2.core.lanes.fetch_shares import FetchTotals, FetchUse, use_of
 from mm2.core.lanes.lease import TaskProducer
 from mm2.core.lanes.progress_reports import SourceTaskProgress
 from mm2.core.naming.names import TopicPartition
@@ -28,6 +30,13 @@ DEMANDS_EVERY_S = 30.0
 REPEAT_EVERY_S = 20.0
 """Interval after which a report is repeated, because an earlier owner of the source task may have overwritten it. Until
 then, no partition of the task moves to another source task."""
+
+USE_EVERY_S = 5.0
+"""Over how long it is measured how much a source task with a limit fetches: the leader divides every ten seconds, and a
+burst of one second does not count much."""
+
+USE_STEPS = 50
+"""What a source task fetches is rounded to so many parts of its share, so that small variations cause no report."""
 
 DEMAND_STEP = 1_000
 """Bytes per second to which demands are rounded, so that small variations cause no report."""
@@ -49,11 +58,16 @@ class SourceTaskReporter:
         self._loads = PartitionLoads()
         self._demands: dict[int, dict[TopicPartition, int]] = {}
         self._measured_at: dict[int, float] = {}
+        self._fetched: dict[int, tuple[str, FetchTotals, float]] = {}  # the run, and when it had fetched so much
+        self._uses: dict[int, FetchUse] = {}
         self._reported: dict[int, SourceTaskReport] = {}
         self._reported_at: dict[int, float] = {}
 
-    def measure(self, session: str, source_task: SourceTaskProgress, now: float) -> None:
-        """Measure the load of the partitions from a lane's report; ``now`` is in seconds of the event loop's clock."""
+    def measure(self, session: str, source_task: SourceTaskProgress, now: float, share: int | None = None) -> None:
+        """Measure the load of the partitions from a lane's report, and the use of the source task's ``share``.
+
+        ``now`` is in seconds of the event loop's clock. ``share`` None: its fetching is not limited.
+        """
         run = f"{session}/{source_task.epoch}/{source_task.source_task}"
         for p in source_task.partitions:
             reading = LoadSample(
@@ -65,6 +79,22 @@ class SourceTaskReporter:
                 bytes_total=p.counters.bytes,
             )
             self._loads.take(TopicPartition(p.topic, p.partition), reading)
+        self._measure_use(run, source_task, now, share)
+
+    def _measure_use(self, run: str, source_task: SourceTaskProgress, now: float, share: int | None) -> None:
+        number, fetched = source_task.source_task, source_task.fetched
+        before = self._fetched.get(number)
+        if fetched is None or share is None or before is None or before[0] != run:
+            self._uses.pop(number, None)
+            if fetched is None or share is None:
+                self._fetched.pop(number, None)
+            else:
+                self._fetched[number] = run, fetched, now
+        elif now - before[2] >= USE_EVERY_S:
+            self._fetched[number] = run, fetched, now
+            use = use_of(before[1], fetched, now - before[2], share)
+            step = max(1, share // USE_STEPS)
+            self._uses[number] = replace(use, rate=step * round(use.rate / step))
 
     def keep(self, partitions: Collection[TopicPartition]) -> None:
         """Forget the load of all other partitions."""
@@ -84,6 +114,7 @@ class SourceTaskReporter:
             member=member_id,
             node=self._node_id,
             demands=self._demands[record.source_task],
+            use=self._uses.get(record.source_task),
         )
         if (
             self._reported.get(report.source_task) != report
@@ -106,6 +137,8 @@ class SourceTaskReporter:
     def forget(self, source_task: int) -> None:
         """Forget a released source task, so that it is reported when it is assigned again."""
         self._reported.pop(source_task, None)
+        self._fetched.pop(source_task, None)
+        self._uses.pop(source_task, None)
 
     def _write(self, report: SourceTaskReport) -> None:
         self._reported[report.source_task] = report

@@ -11,6 +11,7 @@ from mm2.config.settings import FlowSettings
 from mm2.core.assignment.partition_assignment import WEIGHT
 from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.assignment.tasks import TaskKind
+from mm2.core.lanes.fetch_shares import share_of
 from mm2.core.lanes.lease import SourceTaskLease
 from mm2.core.lanes.losses import loss_warning, stop_message
 from mm2.core.lanes.source_task_steps import SourceTaskState, Step, StepKind
@@ -202,6 +203,11 @@ class SourceTaskRunner(TaskRunner):
                 )
         return tuple(found)
 
+    @property
+    def fetch_shares(self) -> int:
+        """The sum of the shares of mm2.max.bytes.per.second that source tasks of this node have; 0 without a limit."""
+        return sum(self.fetch_share(source_task) or 0 for source_task in self._tasks)
+
     def topics_written(self) -> Iterable[tuple[str, int]]:
         """Return the remote topics to which tasks of this node have copied records."""
         for source_task in self._tasks:
@@ -298,7 +304,7 @@ class SourceTaskRunner(TaskRunner):
             task.progress, task.progress_at = lane.source_task, now
             for loss in self.context.retained.progress.take(lane.session, lane.source_task):
                 log.warning("%s: %s", self._flow, loss_warning(loss, self._flow))
-            self._reporter.measure(lane.session, lane.source_task, now)
+            self._reporter.measure(lane.session, lane.source_task, now, self.fetch_share(task.source_task))
         for warning in warnings:
             if warning not in self._lane_warnings:
                 log.warning("%s: %s", self._flow, warning)
@@ -449,3 +455,10 @@ class SourceTaskRunner(TaskRunner):
     def certain_for(self) -> float:
         """Return for how many seconds this node is certainly a member of the flow's group."""
         return self.context.certain_for()
+
+    def fetch_share(self, source_task: int) -> int | None:
+        """Return how many bytes per second a source task may fetch by mm2.max.bytes.per.second; None: any number."""
+        limit, configs = self.context.settings.own.max_bytes_per_second, self.context.configs
+        if limit is None:
+            return None
+        return share_of(limit, source_task, configs.partition_counts, configs.fetch_shares)

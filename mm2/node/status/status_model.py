@@ -268,7 +268,11 @@ class FlowStatus:
             " partitions, and for how many seconds any was behind; null: no lane reports any partition"
         ),
     ] = None
+    max_bytes_per_second: Annotated[
+        int | None, Field(description="limit of what the flow fetches from the source; null: none")
+    ] = None
     is_leader: NotServed[bool] = False
+    fetch_shares: NotServed[int | None] = None  # this node's part of max_bytes_per_second; None: no limit, or unknown
     elsewhere: NotServed[tuple[TopicStatus, ...]] = ()  # partitions of other nodes or of none, if `topics` lacks them
     records_total: NotServed[int] = 0  # records and bytes that this node copied since it started
     bytes_total: NotServed[int] = 0

@@ -1,12 +1,12 @@
 """The config topic, in which a flow's leader publishes the partitions of source tasks, the groups of checkpoint tasks,
-the session key, pauses, skips, the transactional IDs in use, the histories of queries, the fingerprint of its file, and
-for which topics starts under ``latest`` are stored.
+the session key, pauses, skips, the transactional IDs in use, the histories of queries, the fingerprint of its file, for
+which topics starts under ``latest`` are stored, and the shares of what the flow may fetch.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment import checkpoint_task_records, source_task_records
@@ -29,6 +29,8 @@ from mm2.core.coordination.query_history_records import QueryHistories
 from mm2.core.coordination.session_keys import SessionKey
 from mm2.core.coordination.skips import NO_SKIPS, Skips
 from mm2.core.coordination.task_fencing import NO_FENCING, TaskFencing
+from mm2.core.lanes import fetch_shares
+from mm2.core.lanes.fetch_shares import FetchShares
 from mm2.core.masking import Renewed, hide
 from mm2.core.settings.client import IsolationLevel
 from mm2.kafka.client.cluster import Cluster
@@ -76,6 +78,7 @@ class ConfigStore:
         self.fencing: TaskFencing = NO_FENCING
         self.terms: ConfigFingerprint | None = None
         self.latest_starts: TopicSelection | None = None
+        self.fetch_shares: FetchShares | None = None
         self.skipped = SkippedRecords(settings.flow, self.topic)
         self.error = CurrentError(log, settings.flow)
         self._on_change = on_change
@@ -108,6 +111,11 @@ class ConfigStore:
         """Wait until `follow` has applied all records that the topic contains now. Raises ClusterError."""
         await self._log.catch_up(timeout_ms=timeout_ms)
 
+    @property
+    def partition_counts(self) -> Mapping[int, int]:
+        """The number of partitions of each source task."""
+        return {number: len(record.partitions) for number, record in self.source_tasks.records.items()}
+
     def _take(self, record: StoredRecord) -> None:
         if self._changes(record):
             self._on_change()
@@ -134,6 +142,8 @@ class ConfigStore:
             self.terms = config_fingerprint.decode_fingerprint(record.value)
         elif record.key == latest_starts.KEY:
             self.latest_starts = latest_starts.decode_selection(record.value)
+        elif record.key == fetch_shares.KEY:  # no change that is waited for: lanes ask once a second
+            self.fetch_shares = fetch_shares.decode_shares(record.value)
         elif record.key == command_records.KEY:
             is_new = self._following and record.offset > self._last_command
             self._last_command = max(self._last_command, record.offset)  # the topic can be reread from the start

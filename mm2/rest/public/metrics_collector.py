@@ -57,6 +57,7 @@ class NodeCollector(Collector):
         yield from _query_families(copied)
         yield from _lag_families(flows)
         yield from _flow_families(flows)
+        yield from _limit_families(flows)
         yield from _state_families(flows)
         yield from _pace_families(flows)
         info = GaugeMetricFamily(
@@ -262,6 +263,25 @@ def _flow_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
             for state in TaskState:
                 states.add_metric((*name, task.id, task.kind, task.node, state), task.state is state)
     return iter((batches, heartbeats, states, leader, nodes, assignment_audit, checkpoints, skipped))
+
+
+def _limit_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
+    limits = GaugeMetricFamily(
+        "mm2_flow_max_bytes_per_second",
+        "Limit of what the flow fetches from the source, over all nodes: mm2.max.bytes.per.second. No sample without.",
+        labels=FLOW,
+    )
+    shares = GaugeMetricFamily(
+        "mm2_flow_share_bytes_per_second",
+        "The part of mm2_flow_max_bytes_per_second that source tasks of this node may fetch.",
+        labels=FLOW,
+    )
+    for flow in flows:
+        if flow.max_bytes_per_second is not None:
+            limits.add_metric((flow.source, flow.target), flow.max_bytes_per_second)
+            if flow.fetch_shares is not None:
+                shares.add_metric((flow.source, flow.target), flow.fetch_shares)
+    return iter((limits, shares))
 
 
 def _state_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:

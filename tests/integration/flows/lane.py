@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from flows.lane.byte_budget import ByteBudget
 from flows.lane.lease_deadline import LeaseDeadline
 from flows.partition.timeouts import TIMEOUTS, Timeouts
+from flows.source.fetch_limit import FetchLimit
 from flows.source_task.source_task import SourceTask
 from mm2.core.lanes.accumulated_progress import AccumulatedProgress
 from mm2.core.lanes.lease import (
@@ -193,6 +194,7 @@ async def copying(
     segments: Mapping[TopicPartition, str] | None = None,
     epochs: Mapping[TopicPartition, EpochStarts] | None = None,
     deadline: LeaseDeadline | None = None,
+    limit: FetchLimit | None = None,
     producer: TaskProducer | None = None,
     transactions: TransactionsLease | None = None,
     on_data_loss: OnDataLoss | None = None,
@@ -203,9 +205,9 @@ async def copying(
     """Run a source task that copies ``topics`` (name to number of partitions) from offsets ``starts``.
 
     ``predecessor``: run as successor of that source task, with its newest ``segments`` of the exact offsets topic, and
-    the leader ``epochs`` in them. ``deadline``: of its lease, by default never. ``on_data_loss``: losses are recorded
-    in a topic of their own, created with ``losses_config``. ``create``: the remote topics. ``dead_letters``: the topic
-    for records that cannot be copied.
+    the leader ``epochs`` in them. ``deadline``: of its lease, by default never. ``limit``: of what it fetches, by
+    default none. ``on_data_loss``: losses are recorded in a topic of their own, created with ``losses_config``.
+    ``create``: the remote topics. ``dead_letters``: the topic for records that cannot be copied.
     """
     remote = {topic: f"A.{topic}" for topic in topics}
     starts = starts or {}
@@ -256,7 +258,7 @@ async def copying(
                 config=dict(remote_config or {}),
             )
     budget = ByteBudget(buffer_bytes)
-    runner = SourceTask(lease, budget, deadline or unlimited(), timeouts=timeouts)
+    runner = SourceTask(lease, budget, deadline or unlimited(), limit=limit, timeouts=timeouts)
     runner.start()
     try:
         yield RunningSourceTask(source, target, lease, budget, runner, remote)

@@ -152,6 +152,11 @@ def test_paused_topics_and_moving_tasks() -> None:
     assert lines(view(node(shared(paused=("", "users")))))[-1] == "  paused: the whole flow"
 
 
+def test_a_limit_is_shown() -> None:
+    shown = lines(view(node(shared(max_bytes_per_second=1_500_000))))
+    assert shown[-1] == "  limited to 1,500,000 bytes/s (mm2.max.bytes.per.second)"
+
+
 def test_last_known_offsets_while_the_source_does_not_answer() -> None:
     shown = lines(view(node(flow(topic("orders", unheard(0), unheard(1, last_lag_records=3, last_end_offset=93))))))
     assert " ".join(shown[2].split()) == "orders A.orders RUNNING 2 at least 183 at least 180 unknown unknown unknown"

@@ -150,6 +150,7 @@ def test_flows_of_other_nodes_do_not_matter(tmp_path: Path) -> None:
     [
         ("topics.exclude = x", UpdateMode.RUNNING),
         ("groups = x", UpdateMode.RUNNING),
+        ("mm2.max.bytes.per.second = 1000000", UpdateMode.RUNNING),
         ("refresh.topics.interval.seconds = 1", UpdateMode.RUNNING),
         ("offset.lag.max = 1", UpdateMode.FLOW),
         ("offset.storage.segment.bytes = 1000000", UpdateMode.RUNNING),

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mm2.core.assignment.source_task_reports import DEMANDS_REPORTED, SourceTaskReport, decode_report, is_report_key
+from mm2.core.lanes.fetch_shares import FetchUse
 from mm2.core.naming.names import TopicPartition
 from mm2.core.wire.formats import FormatError
 
@@ -23,6 +26,16 @@ VALUE = (
 def test_encoded_record() -> None:
     assert (REPORT.key(), REPORT.value()) == (b"mm2-source-task-3", VALUE)
     assert decode_report(REPORT.key(), REPORT.value()) == REPORT
+
+
+def test_the_use_of_a_share_is_reported_while_there_is_a_limit() -> None:
+    report = replace(REPORT, demands={}, use=FetchUse(250_000, True))
+    assert report.value() == (
+        b'{"epoch":7,"version":2,"member":"m-1","node":"node-1","demands":{},"use":[250000,true]}'
+    )
+    assert decode_report(report.key(), report.value()) == report
+    later = report.value().replace(b"true]", b'false,"later"]')
+    assert decode_report(report.key(), later).use == FetchUse(250_000, False)
 
 
 def test_unknown_keys_are_ignored() -> None:

@@ -47,6 +47,11 @@ CASES: dict[str, tuple[PartitionLook, Bottleneck | None]] = {
     "quick fetches from nearby": (replace(IDLE, source=NEAR), Bottleneck.SOURCE),
     "fetches fail": (replace(IDLE, fetching=FetchStep.PAUSED), Bottleneck.SOURCE_ERRORS),
     "the source does not answer": (replace(IDLE, source_is_silent=True), Bottleneck.SOURCE_ERRORS),
+    "the limit of the flow": (replace(IDLE, fetching=FetchStep.LIMITED), Bottleneck.LIMIT),
+    "the limit of the flow, on a busy lane with a throttled source": (
+        replace(IN_FLIGHT, fetching=FetchStep.LIMITED, busy_share=BUSY, source=THROTTLING),
+        Bottleneck.LIMIT,
+    ),
     "the buffer is full": (replace(IDLE, awaits_room=True), Bottleneck.ROOM),
     "in the query": (QUERY, Bottleneck.QUERY),
     "in the query, and enough is fetched": (replace(QUERY, fetching=FetchStep.FULL), Bottleneck.QUERY),

@@ -9,6 +9,7 @@ import pytest
 from flows.batch.target_batch import ProducerId
 from flows.partition.frames_in_query import FrameResult
 from flows.partition.replicator import PartitionReplicator
+from flows.partition.state import SourceAnswers
 from flows.partition.steps import FETCH_TRANSITIONS, InvariantError
 from flows.partition.timeouts import TIMEOUTS
 from flows.target.produce_errors import ErrorAction, ProduceError, from_response
@@ -54,6 +55,28 @@ def test_a_full_partition_waits_for_the_target() -> None:
         "the partition holds as many bytes as it may until the target acknowledges some",
         [],
     ), "filling up is no event"
+
+
+def test_a_limit_is_waited_for_while_the_source_has_more() -> None:
+    """The same object tells it to all partitions of the fetch session."""
+    replicator, _ = partition(max_held_bytes=10_000)
+    answers = SourceAnswers(limited_to=250_000)
+    replicator.join_session(answers, 0.0)
+    arrive(replicator, data(0, 5), end=5)
+    assert steps(replicator) == (FetchStep.FETCHING, SendStep.READY), "it has everything"
+    arrive(replicator, data(5, 5), end=100)
+    assert steps(replicator) == (FetchStep.LIMITED, SendStep.READY)
+    assert replicator.fetch_offset == 10
+    why = "limited by mm2.max.bytes.per.second: the source task's share is 250,000 bytes/s"
+    assert (replicator.why_not_fetching(0.0), story(replicator)) == (why, []), "a limit is no event"
+    fetching = replicator.progress(1.0, WALL).fetching
+    assert fetching is not None
+    assert (fetching.step, fetching.reason) == (FetchStep.LIMITED, why)
+    answers.limited_to = None
+    assert (steps(replicator)[0], replicator.why_not_fetching(0.0)) == (FetchStep.FETCHING, None)
+    answers.limited_to = 1
+    replicator.drain(2.0)
+    assert steps(replicator)[0] is FetchStep.DRAINING
 
 
 def test_the_start_is_chosen_and_stored_first() -> None:

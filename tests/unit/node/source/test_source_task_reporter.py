@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.assignment.source_task_reports import SourceTaskReport, decode_report
 from mm2.core.lanes.counters import PartitionCounters
+from mm2.core.lanes.fetch_shares import FetchTotals, FetchUse
 from mm2.core.lanes.progress_reports import PartitionProgress, SourceTaskProgress
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow, TopicPartition
@@ -126,6 +128,38 @@ async def test_demands_are_reported_at_intervals_and_rounded(tmp_path: Path) -> 
     reporter.keep([])
     reporter.report(LIST, "m", 100.0 + 2 * DEMANDS_EVERY_S)
     assert written.reports[-1].demands == {}
+
+
+async def test_what_is_fetched_is_reported_while_there_is_a_share(tmp_path: Path) -> None:
+    reporter, written = a_reporter(tmp_path)
+
+    def fetched(size: int, limited_s: float) -> SourceTaskProgress:
+        return replace(progress(0, 0), fetched=FetchTotals(bytes=size, limited_s=limited_s))
+
+    def use(now: float) -> FetchUse | None:
+        reporter.report(LIST, "m", now)
+        return written.reports[-1].use
+
+    reporter.measure("session", fetched(1_000, 0.0), 100.0, 1_000)
+    assert use(100.0) is None
+    reporter.measure("session", fetched(3_000, 1.0), 102.0, 1_000)
+    assert use(102.0) is None, "too short"
+    reporter.measure("session", fetched(4_033, 1.0), 105.0, 1_000)
+    assert use(105.0) == FetchUse(600, True), "rounded"
+    reporter.measure("session", fetched(4_043, 1.0), 110.0, 1_000)
+    assert use(110.0) == FetchUse(0, False)
+    reporter.measure("next session", fetched(10, 0.0), 115.0, 1_000)
+    assert use(115.0) is None, "another run counts from 0"
+    reporter.measure("next session", fetched(10_010, 5.0), 120.0, 1_000)
+    assert use(120.0) == FetchUse(2_000, True)
+    reporter.measure("next session", progress(0, 0), 125.0, 1_000)
+    assert use(125.0) is None, "the lane does not know the limit any more"
+    reporter.measure("next session", fetched(10_010, 5.0), 130.0, None)
+    reporter.measure("next session", fetched(10_010, 5.0), 135.0, 1_000)
+    assert use(135.0) is None
+    reporter.forget(0)
+    reporter.measure("next session", fetched(10_010, 5.0), 145.0, 1_000)
+    assert use(145.0) is None
 
 
 async def test_a_reassigned_source_task_is_reported_immediately(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mm2.core.lanes.engine_orders import EngineReport, EngineRole, LaneEnd
+from mm2.core.lanes.fetch_shares import FetchShares
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.node.engine.lane_board import LaneBoard
@@ -69,6 +70,19 @@ async def test_the_error_of_a_lane_is_logged_and_shown_after_it_has_restarted(
     later = time.monotonic() + LONGEST_RESTART_S
     carried_out(service.board, lane, grant(service.board, lane, later), 1, now=later)
     assert runner.reasons() == [f"lane {lane} failed: stuck"]
+
+
+async def test_shares_follow_the_limit_in_the_file_without_a_restart(tmp_path: Path) -> None:
+    """A reload replaces the settings of the context; the lanes ask for the share once a second."""
+    context = new_context(tmp_path)
+    runner = SourceTaskRunner(context, lambda: None)
+    runner.assign({0: 1, 1: 1}, "m-1")
+    assert (runner.fetch_share(0), runner.fetch_shares) == (None, 0)
+    context.settings = files.flow(tmp_path, "mm2.max.bytes.per.second = 2000000\n")
+    context.configs.fetch_shares = FetchShares(1_000_000, {0: 100_000, 1: 300_000, 2: 600_000})
+    assert (runner.fetch_share(0), runner.fetch_shares) == (200_000, 800_000)
+    context.settings = files.flow(tmp_path)
+    assert (runner.fetch_share(0), runner.fetch_shares) == (None, 0)
 
 
 def test_partitions_that_no_lane_can_copy(tmp_path: Path) -> None:
