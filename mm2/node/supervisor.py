@@ -37,6 +37,7 @@ from mm2.node.engine.tokens import new_token
 from mm2.node.flow.flow_supervisor import LEAVING_SHARE, FlowSupervisor
 from mm2.node.flow.node_flows import NodeFlows
 from mm2.node.identity import NodeIdentity
+from mm2.node.observe.cluster_watch import ClusterWatch
 from mm2.node.status.status_model import FileStatus, FlowStatus, NodeStatus
 
 _NAMED = 3  # maximum number of topics in a message
@@ -120,6 +121,7 @@ class Node:
         self.lease_service = LeaseService(board, capacity=lanes)
         self._engine = NodeEngine(settings, self.lease_service, process=engine_process)
         self.flows = NodeFlows(settings, identity, self.lease_service, self._engine, supervisor=flow_supervisor)
+        self._clusters = ClusterWatch(settings.flows)
         self.file = file
         self._tasks: list[asyncio.Task[None]] = []
         self._shared: Mapping[str, str] = {}
@@ -134,6 +136,7 @@ class Node:
         self._spawn(partial(self._keep, self._watch_leases, WATCH_EVERY_S), "watch leases")
         self._spawn(self._move_tasks_without_executor, "move source tasks without an executor")
         self._spawn(partial(self._keep, self._publish, PUBLISH_EVERY_S), "publish")
+        self._clusters.start()
         self.flows.start()
         self._engine.start(self._settings, lanes)
 
@@ -143,6 +146,7 @@ class Node:
         Settings of the node as a whole keep their values until a restart. Unchanged flows continue without
         interruption.
         """
+        await self._clusters.use(settings.flows)
         await self.flows.reload(settings, diff)
 
     def use_credentials(self, credentials: Mapping[str, str]) -> None:
@@ -216,6 +220,7 @@ class Node:
             file=self.file,
             spark_ui=engine.spark_ui if engine else None,
             lane_buffers=self.lease_service.board.buffers(),
+            clusters=self._clusters.status(),
         )
 
     async def drain(self, within: float) -> bool:
@@ -248,6 +253,7 @@ class Node:
         """Stop the engines and all asyncio tasks."""
         await self._engine.close()
         await self.flows.close()
+        await self._clusters.close()
         await cancel_and_wait(self._tasks)
 
     def _with_engine_errors(self, status: FlowStatus, settings: FlowSettings) -> FlowStatus:

@@ -13,8 +13,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from mm2.cli.errors import CommandError, UsageError
 from mm2.core.lanes.losses import Loss
-from mm2.node.status.status_model import FlowStatus
+from mm2.node.status.status_model import ClusterStatus, FlowStatus
 from mm2.rest.merge.partition_merge import PARTITION_DETAILS, PartitionDetails
+from mm2.rest.public.node import NODE_DETAILS
 from mm2.rest.public.response_bodies import COMMAND_RESPONSE, LOSSES_RESPONSE, CommandResponse
 
 ANSWER_WITHIN_S = 10.0
@@ -57,6 +58,18 @@ def fetch_flows(url: str, context: ssl.SSLContext) -> bytes:
 def fetch(url: str, context: ssl.SSLContext, path: str) -> bytes:
     """Return the body of GET ``url`` + ``path``, whatever its status. Raises CommandError."""
     return _request("GET", url, path, context, within=ANSWER_WITHIN_S).content
+
+
+def fetch_clusters(url: str, context: ssl.SSLContext) -> tuple[ClusterStatus, ...]:
+    """Return the clusters of the node at ``url``, whether they answer it; none from a node of an older release.
+
+    Raises CommandError if the node does not answer.
+    """
+    answer = _request("GET", url, "/node", context, within=ANSWER_WITHIN_S)
+    try:
+        return NODE_DETAILS.validate_json(answer.content).clusters
+    except ValidationError:
+        return ()
 
 
 def read_flows(body: bytes, url: str) -> tuple[FlowStatus, ...]:

@@ -6,25 +6,29 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mm2.cli.errors import DONE, UsageError
 from mm2.cli.node.node_address import node_context, node_urls
-from mm2.cli.node.node_client import fetch_flows, first_answering, read_flows
+from mm2.cli.node.node_client import fetch_clusters, fetch_flows, first_answering, read_flows
 from mm2.cli.node.partition import partition_status
 from mm2.cli.node.progress_rates import LOOK_AGAIN_S, ReplicationRate
 from mm2.cli.terminal.screen import show_live, show_once
-from mm2.cli.terminal.tables import counted, lower_bound, number, rate_text, state_text, table
+from mm2.cli.terminal.tables import counted, duration, lower_bound, number, rate_text, state_text, table
 from mm2.core.coordination.pauses import WHOLE_FLOW
 from mm2.core.lanes.losses import extent
 from mm2.core.lanes.task_states import TaskState
+from mm2.core.observation.retention import is_at_risk
+from mm2.core.observation.unreplicated import Unreplicated
 from mm2.core.printable import printable_json
 from mm2.node.status.last_known_lag import last_known_lag
 from mm2.node.status.pace_limit import shown_limit
 from mm2.node.status.status_model import (
     AssignmentAuditStatus,
+    ClusterStatus,
     FlowStatus,
     MemberStatus,
     PartitionStatus,
@@ -32,6 +36,9 @@ from mm2.node.status.status_model import (
     TopicStatus,
 )
 from mm2.rest.merge.flow_problems import flow_problems
+
+_RISKS_NAMED = 5
+"""Topics whose records the source soon deletes that are named: one cause can concern thousands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +142,8 @@ def status(
         url, body = fetch()
         flows = read_flows(body, url)
         pace.take(flows)
-        return status_view(flows, pace, asked=None if "://" in node else url)
+        clusters = fetch_clusters(url, context)
+        return status_view(flows, pace, clusters=clusters, asked=None if "://" in node else url)
 
     if json:
         sys.stdout.write(printable_json(fetch()[1].decode()) + "\n")
@@ -151,10 +159,18 @@ def status(
     return DONE
 
 
-def status_view(flows: Sequence[FlowStatus], pace: ReplicationRate, *, asked: str | None = None) -> RenderableType:
-    """Return a heading and tables of nodes and topics for each flow, and below them its problems. ``asked``: the URL of
-    the node, if it comes from a file."""
-    parts: list[RenderableType] = []
+def status_view(
+    flows: Sequence[FlowStatus],
+    pace: ReplicationRate,
+    *,
+    clusters: Sequence[ClusterStatus] = (),
+    asked: str | None = None,
+) -> RenderableType:
+    """Return a heading and tables of nodes and topics for each flow, and below them its problems. ``clusters``: those of
+    the node that was asked. ``asked``: its URL, if it comes from a file."""
+    parts: list[RenderableType] = [Text(f"! {one}", style="red") for one in _unreachable(clusters)]
+    if parts:
+        parts.append(Text())
     for flow in flows:
         parts.append(_heading(flow))
         if flow.members:
@@ -164,8 +180,8 @@ def status_view(flows: Sequence[FlowStatus], pace: ReplicationRate, *, asked: st
         parts += [Text(f"  {remark}", style="yellow") for remark in _remarks(flow)]
         parts += [Text(f"  ! {complaint}", style="red") for complaint in _complaints(flow)]
         parts.append(Text())
-    if not parts:
-        parts = [Text("no flows on this node"), Text()]
+    if not flows:
+        parts += [Text("no flows on this node"), Text()]
     return Group(*parts[:-1], *([] if asked is None else [Text(f"from {asked}", style="dim")]))
 
 
@@ -181,6 +197,8 @@ def _remarks(flow: FlowStatus) -> Iterator[str]:
         yield f"paused: {', '.join(flow.paused)}"
     if flow.max_bytes_per_second is not None:
         yield f"limited to {flow.max_bytes_per_second:,} bytes/s (mm2.max.bytes.per.second)"
+    if flow.unreplicated is not None:
+        yield f"if {flow.source} died now: {_missing(flow.unreplicated, flow.target)}"
     if (last := last_known_lag(flow)) is not None:
         yield f"lag unknown of {counted(last.partitions, 'partition')}; last known: {last}"
     if (limit := shown_limit(flow)) is not None:
@@ -194,9 +212,57 @@ def _remarks(flow: FlowStatus) -> Iterator[str]:
         yield f"moving to another node: {', '.join(moving)}"
 
 
+def _missing(found: Unreplicated, target: str) -> str:
+    """Return what the target would lack: ``1,234 records, 3.2 s not on B``."""
+    if found.unknown_partitions == found.partitions:
+        last = ""
+        if found.last_records is not None and found.observed is not None:
+            last = f"; last known: {counted(found.last_records, 'record')} at {_utc(found.observed)}"
+        return f"unknown what is not on {target}{last}"
+    age = "" if not found.records else ", unknown since when" if found.seconds is None else f", {found.seconds:,.1f} s"
+    text = f"{counted(found.records, 'record')}{age} not on {target}"
+    if found.is_complete:
+        return text
+    return f"at least {text} (unknown of {counted(found.unknown_partitions, 'partition')})"
+
+
+def _unreachable(clusters: Iterable[ClusterStatus]) -> Iterator[str]:
+    for one in clusters:
+        if one.reachable is False:
+            since = "the node started" if one.answered is None else _utc(one.answered)
+            yield f"{one.alias} has not answered since {since}: {one.error}"
+
+
+def _utc(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _at_risk(flow: FlowStatus) -> Iterator[str]:
+    """Yield what the source soon deletes although it is not copied, the most urgent first."""
+    found = []
+    for topic in flow.topics:
+        margins = [
+            one.retention_margin_seconds
+            for one in topic.partitions
+            if one.retention_margin_seconds is not None and is_at_risk(one.retention_margin_seconds, one.lag_seconds)
+        ]
+        if margins:
+            found.append((min(margins), topic.topic))
+    found.sort()
+    for seconds, name in found[:_RISKS_NAMED]:
+        yield (
+            f"topic {name}: {flow.source} deletes records that are not copied in {duration(seconds)}, by its retention"
+            if seconds
+            else f"topic {name}: {flow.source} deletes records that are not copied, by its retention"
+        )
+    if len(found) > _RISKS_NAMED:
+        yield f"{flow.source} soon deletes records of {counted(len(found) - _RISKS_NAMED, 'more topic')}"
+
+
 def _complaints(flow: FlowStatus) -> Iterator[str]:
     """Yield a message for every problem of a flow, and for every loss."""
     yield from map(str, flow_problems(flow))
+    yield from _at_risk(flow)
     for what, counts in flow.assignment_audit.items():
         yield from _coverage(what.removesuffix("s"), counts)
     for loss in flow.losses:

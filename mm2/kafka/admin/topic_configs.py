@@ -58,11 +58,11 @@ class DescribeConfigsRequest(
         ],
     },
 ):
-    """Request all configs of ``topics``. The response is a dict from topic to its configs or the broker's error."""
+    """Request configs of ``topics``. The response is a dict from topic to its configs or the broker's error."""
 
-    def __init__(self, topics: Sequence[str], *, cluster: str) -> None:
-        """``cluster`` is the alias that errors name."""
-        super().__init__([(_TOPIC, name, None) for name in topics], False)
+    def __init__(self, topics: Sequence[str], *, cluster: str, keys: Sequence[str] | None = None) -> None:
+        """``cluster`` is the alias that errors name; ``keys`` None: all of them."""
+        super().__init__([(_TOPIC, name, keys) for name in topics], False)
         self._cluster = cluster
 
     def parse(self, *fields: Any) -> dict[str, TopicConfigs | BrokerError]:
@@ -109,9 +109,13 @@ class IncrementalAlterConfigsRequest(
 
 
 async def describe_topic_configs(
-    cluster: Cluster, topics: Collection[str], *, timeout_ms: int = API_TIMEOUT_MS
+    cluster: Cluster,
+    topics: Collection[str],
+    *,
+    timeout_ms: int = API_TIMEOUT_MS,
+    keys: Sequence[str] | None = None,
 ) -> dict[str, TopicConfigs | BrokerError]:
-    """Return each topic's effective configuration, or the broker's error for that topic.
+    """Return each topic's effective configuration, of all ``keys`` or these, or the broker's error for that topic.
 
     Raises ClusterError if no broker answers within ``timeout_ms``.
     """
@@ -119,7 +123,7 @@ async def describe_topic_configs(
     for names in chunks(sorted(topics), _TOPICS_A_REQUEST):
         found |= await ask_any_broker(
             cluster,
-            DescribeConfigsRequest(names, cluster=cluster.settings.alias),
+            DescribeConfigsRequest(names, cluster=cluster.settings.alias, keys=keys),
             "describe topic configurations",
             timeout_ms,
         )

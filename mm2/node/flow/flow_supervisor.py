@@ -16,18 +16,24 @@ from mm2.core.lanes.partition_steps import PartitionStory
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.plugins import PluginError
+from mm2.election.protocol import HeldByOther
 from mm2.kafka.admin.internal_topics import WrongInternalTopic
 from mm2.kafka.errors import ClusterError
 from mm2.node.commands.leader import LeaderHandle
 from mm2.node.commands.registry import carry_out
+from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.common.current_error import CurrentError
 from mm2.node.common.keep_trying import keep_trying
+from mm2.node.common.restarting import restart_on_error
 from mm2.node.engine.lease_service import LeaseService
 from mm2.node.flow.flow_session import FlowSession
 from mm2.node.flow.flow_status import DuplicateNodeIds, FlowStatusBuilder
 from mm2.node.flow.retained_state import RetainedFlowState
 from mm2.node.identity import NodeIdentity
+from mm2.node.observe.flow_observations import FlowObservations
+from mm2.node.observe.source_observer import SourceObserver
 from mm2.node.source.converted_copies import CopiesConverted
+from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.status.status_model import FlowStatus
 
 log = logging.getLogger(__name__)
@@ -48,6 +54,7 @@ class FlowSupervisor:
         self._identity = identity
         self._lease_service = lease_service
         self._retained = RetainedFlowState()
+        self._observations = FlowObservations(identity.node_id, settings.clients.fetch)
         self._session: FlowSession | None = None
         self._error = CurrentError(log, settings.flow, "connecting")
         self._leaving = False
@@ -56,14 +63,25 @@ class FlowSupervisor:
         self._duplicate_node_ids = DuplicateNodeIds()
 
     async def run(self) -> None:
-        """Run the flow until cancelled; start a new session after an error."""
-        await keep_trying(
-            self._run_session,
-            self._error,
-            str,
-            expected=(ClusterError, PluginError),
-            unexpected="flow failed unexpectedly; restarting (see the log)",
-        )
+        """Run the flow until cancelled; start a new session after an error, and observe its source meanwhile."""
+        observer = SourceObserver(self.settings, self._observations, self._stored_offsets)
+        name = f"{self.settings.flow} observe"
+        observing = asyncio.create_task(restart_on_error(observer.run, name), name=name)
+        try:
+            await keep_trying(
+                self._run_session,
+                self._error,
+                str,
+                expected=(ClusterError, PluginError),
+                unexpected="flow failed unexpectedly; restarting (see the log)",
+            )
+        finally:
+            await cancel_and_wait([observing])
+
+    def _stored_offsets(self) -> StoredSourceOffsets | None:
+        """Return the stored offsets, which are those of this flow while the node is a member of its group."""
+        session = self._session
+        return None if session is None or session.joined is None else session.source_offsets
 
     async def _run_session(self) -> None:
         session = FlowSession(self.settings, self._identity, self._lease_service, self._retained, leaving=self._leaving)
@@ -109,6 +127,7 @@ class FlowSupervisor:
     def reset(self, settings: FlowSettings) -> None:
         """Prepare for another `run` with these settings, after `stop` and after `run` was cancelled."""
         self.settings = settings
+        self._observations = FlowObservations(self._identity.node_id, settings.clients.fetch)
         self._leaving = False
         self._error.cause = None
 
@@ -197,7 +216,7 @@ class FlowSupervisor:
             own_state = TaskState.DRAINING
         elif self._error.text is not None:
             own_state = TaskState.WAITING
-        return FlowStatusBuilder(
+        built = FlowStatusBuilder(
             settings=self.settings,
             identity=self._identity,
             retained=self._retained,
@@ -206,3 +225,8 @@ class FlowSupervisor:
             error=self._error.text,
             duplicate_node_ids=self._duplicate_node_ids,
         ).build()
+        session = self._session
+        joined = session.joined if session is not None else None
+        is_held = session is not None and isinstance(session.membership, HeldByOther)
+        members = None if joined is None else len(joined.members)
+        return self._observations.fill(built, members=members, is_alone=not is_held)

@@ -520,14 +520,18 @@ class LeaderTerm:
         return self._discovery.latest.topics if self._discovery.latest is not None else ()
 
     def assignment_audit(self) -> AssignmentAudit[TopicPartition]:
-        """Return whether each source partition that can be copied is in the list of exactly one source task."""
+        """Return whether each source partition that can be copied is in the list of exactly one source task.
+
+        Until the topics have been read for the first time, those of the last leader's lists are all that is known.
+        """
         latest = self._discovery.latest
-        wanted = latest.partitions if latest is not None else ()
         lists = tuple(self._configs.source_tasks.records.values())
+        wanted = latest.partitions if latest is not None else None
         moving = self._plan.moving if self._plan is not None else frozenset()
         if self._covered is None or self._covered[0] != (wanted, lists, moving):
             held = {str(record.source_task): record.partitions for record in lists}
-            self._covered = (wanted, lists, moving), assignment_audit(wanted, held, moving=moving)
+            listed: Iterable[TopicPartition] = frozenset().union(*held.values()) if wanted is None else wanted
+            self._covered = (wanted, lists, moving), assignment_audit(listed, held, moving=moving)
         return self._covered[1]
 
     def confirmed(self, source_task: int) -> bool:

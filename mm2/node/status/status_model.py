@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, TypeVar
 
-from pydantic import Field
+from pydantic import Field, computed_field
 
 from mm2.core.lanes.counters import HistogramTotals, PartitionCounters, SourceTaskCounters
 from mm2.core.lanes.losses import Loss
@@ -21,6 +21,7 @@ from mm2.core.lanes.partition_steps import RecentWaits
 from mm2.core.lanes.progress_reports import BatchCount
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
+from mm2.core.observation.unreplicated import Unreplicated
 
 _T = TypeVar("_T")
 
@@ -72,6 +73,17 @@ class PartitionStatus:
     last_lag_records: Annotated[
         int | None, Field(description="last_end_offset minus position; null: see observed, or position is null")
     ] = None
+    retention_margin_records: Annotated[
+        int | None,
+        Field(
+            description="source offsets from the log start to the first record not copied; null: nothing is left to"
+            " copy, the source never deletes it, or unknown"
+        ),
+    ] = None
+    retention_margin_seconds: Annotated[
+        float | None,
+        Field(description="seconds until the source deletes that record by its retention; null: as above, or unknown"),
+    ] = None
     # of this node since it started, also if another node copies the partition now
     counters: NotServed[PartitionCounters] = field(default_factory=PartitionCounters)
 
@@ -94,6 +106,26 @@ class TopicStatus:
         str | None,
         Field(description="name of the query that transforms its records; null: they are copied as they are"),
     ] = None
+
+    @property
+    def _margins(self) -> Iterable[tuple[int | None, float | None]]:
+        return ((one.retention_margin_records, one.retention_margin_seconds) for one in self.partitions)
+
+    @computed_field(  # type: ignore[prop-decorator]
+        description="the smallest retention_margin_records of its partitions; null: none has one"
+    )
+    @property
+    def retention_margin_records(self) -> int | None:
+        """The smallest margin of its partitions in source offsets; None: none has one."""
+        return min((records for records, _ in self._margins if records is not None), default=None)
+
+    @computed_field(  # type: ignore[prop-decorator]
+        description="the smallest retention_margin_seconds of its partitions; null: none has one"
+    )
+    @property
+    def retention_margin_seconds(self) -> float | None:
+        """The smallest margin of its partitions in seconds; None: none has one."""
+        return min((seconds for _, seconds in self._margins if seconds is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,6 +303,10 @@ class FlowStatus:
     max_bytes_per_second: Annotated[
         int | None, Field(description="limit of what the flow fetches from the source; null: none")
     ] = None
+    unreplicated: Annotated[
+        Unreplicated | None,
+        Field(description="what the target would lack if the source died now; null: no partitions are known"),
+    ] = None
     is_leader: NotServed[bool] = False
     fetch_shares: NotServed[int | None] = None  # this node's part of max_bytes_per_second; None: no limit, or unknown
     elsewhere: NotServed[tuple[TopicStatus, ...]] = ()  # partitions of other nodes or of none, if `topics` lacks them
@@ -318,6 +354,17 @@ class LaneBuffer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterStatus:
+    """Whether a cluster answers this node. Times are in milliseconds since 1970."""
+
+    alias: Annotated[str, Field(description="its alias in the file")]
+    reachable: Annotated[bool | None, Field(description="whether it answers the node; null: not known yet")]
+    since: Annotated[int | None, Field(description="since when it does, or does not")]
+    answered: Annotated[int | None, Field(description="when it last answered; null: not since the node started")]
+    error: Annotated[str | None, Field(description="why it does not")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatus:
     """The status of a node and all its flows. ``started_at`` is in epoch seconds."""
 
@@ -328,3 +375,4 @@ class NodeStatus:
     file: FileStatus
     spark_ui: str | None = None
     lane_buffers: tuple[LaneBuffer, ...] = ()
+    clusters: tuple[ClusterStatus, ...] = ()

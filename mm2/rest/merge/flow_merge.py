@@ -27,6 +27,7 @@ from mm2.core.coordination.pauses import pauses_flow
 from mm2.core.lanes.bottlenecks import sum_of_waits
 from mm2.core.lanes.losses import Loss, LossKey
 from mm2.core.lanes.task_states import TaskState, without_pauses, worst
+from mm2.core.observation.unreplicated import unreplicated
 from mm2.node.status.pace_limit import pace_limit
 from mm2.node.status.status_model import FlowStatus, NodeStatus, PartitionStatus, TaskStatus, TopicStatus
 from mm2.rest.merge.flow_problems import placed_reasons
@@ -55,7 +56,7 @@ def share_of(node: str, flow: FlowStatus) -> FlowShare:
 def merge_flow(own: FlowShare, answers: Answers) -> FlowStatus:
     """Return the status of the whole flow. ``own`` is the share of this node; a single node's share is the whole."""
     if not answers and not own.flow.elsewhere:
-        return own.flow
+        return _with_unreplicated(own.flow)
     answered = [own, *(answers[node] for node in sorted(answers))]
     shares = [share for share in answered if isinstance(share, FlowShare)]
     silent = {node: why for node, why in sorted(answers.items()) if isinstance(why, str)}
@@ -72,17 +73,23 @@ def merge_flow(own: FlowShare, answers: Answers) -> FlowStatus:
     ]
     is_paused = pauses_flow(leader.flow.paused, {one.topic for one in topics})
     last_minute = sum_of_waits(share.flow.last_minute for share in shares)
-    return replace(
-        leader.flow,
-        enabled=own.flow.enabled,
-        state=worst(states if is_paused else without_pauses(states)),
-        reasons=tuple(_reasons(leader, shares, silent)),
-        tasks=tasks,
-        topics=topics,
-        losses=_losses(shares),
-        limited_by=pace_limit(topics, last_minute, enabled=own.flow.enabled),
-        last_minute=last_minute,
+    return _with_unreplicated(
+        replace(
+            leader.flow,
+            enabled=own.flow.enabled,
+            state=worst(states if is_paused else without_pauses(states)),
+            reasons=tuple(_reasons(leader, shares, silent)),
+            tasks=tasks,
+            topics=topics,
+            losses=_losses(shares),
+            limited_by=pace_limit(topics, last_minute, enabled=own.flow.enabled),
+            last_minute=last_minute,
+        )
     )
+
+
+def _with_unreplicated(flow: FlowStatus) -> FlowStatus:
+    return replace(flow, unreplicated=unreplicated(one for topic in flow.topics for one in topic.partitions))
 
 
 def _own_state(share: FlowShare) -> TaskState:
@@ -177,6 +184,8 @@ def _unknown(partition: PartitionStatus, *, is_silent: bool) -> PartitionStatus:
         observed=None,
         last_end_offset=None,
         last_lag_records=None,
+        retention_margin_records=None,
+        retention_margin_seconds=None,
         step=None,
         stopped_at=None,
         stopped_until=None,
@@ -216,9 +225,9 @@ def _losses(shares: Sequence[FlowShare]) -> tuple[Loss, ...]:
 
 def own_share(status: NodeStatus) -> tuple[FlowStatus, ...]:
     """Return the node's flows without the tasks and partitions of other nodes, which report newer states themselves.
-    The leader includes those that no node runs."""
+    The leader includes those that no node runs. A node that is no member shows those that it ran last."""
     ours = ("", status.node_id)
-    return tuple(_own(flow, ours) if len(flow.members) > 1 else flow for flow in status.flows)
+    return tuple(flow if len(flow.members) == 1 else _own(flow, ours) for flow in status.flows)
 
 
 def _own(flow: FlowStatus, ours: tuple[str, str]) -> FlowStatus:

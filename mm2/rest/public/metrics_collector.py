@@ -8,6 +8,7 @@ that copies it. An unknown value has no sample, as 0 or -1 would distort every s
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
@@ -25,7 +26,9 @@ from prometheus_client.registry import Collector
 from mm2.core.lanes.bottlenecks import Bottleneck
 from mm2.core.lanes.counters import BUCKETS, HistogramTotals
 from mm2.core.lanes.task_states import TaskState
+from mm2.core.observation.unreplicated import unreplicated
 from mm2.node.status.status_model import (
+    ClusterStatus,
     FileStatus,
     FlowStatus,
     LaneBuffer,
@@ -36,7 +39,8 @@ from mm2.node.status.status_model import (
 from mm2.rest.merge.flow_merge import own_share
 
 FLOW = ("source", "target")
-PARTITION = (*FLOW, "topic", "partition")
+TOPIC = (*FLOW, "topic")
+PARTITION = (*TOPIC, "partition")
 
 _Copied = tuple[tuple[str, str, str, str], TopicStatus, PartitionStatus]
 """The labels of a partition, and its status."""
@@ -45,8 +49,10 @@ _Copied = tuple[tuple[str, str, str, str], TopicStatus, PartitionStatus]
 class NodeCollector(Collector):
     """Collects metrics from the result of ``status`` at each scrape. Needs a registry of its own."""
 
-    def __init__(self, status: Callable[[], NodeStatus]) -> None:
+    def __init__(self, status: Callable[[], NodeStatus], clock: Callable[[], float] = time.time) -> None:
+        """``clock`` returns epoch seconds."""
         self._status = status
+        self._clock = clock
 
     def collect(self) -> Iterator[Metric]:
         status = self._status()
@@ -56,6 +62,8 @@ class NodeCollector(Collector):
         yield from _loss_families(status.flows)
         yield from _query_families(copied)
         yield from _lag_families(flows)
+        yield from _observation_families(flows, self._clock())
+        yield from _unreplicated_families(flows)
         yield from _flow_families(flows)
         yield from _limit_families(flows)
         yield from _state_families(flows)
@@ -70,6 +78,7 @@ class NodeCollector(Collector):
         )
         yield from _file_families(status.file)
         yield from _buffer_families(status.lane_buffers)
+        yield _reachable(status.clusters)
 
     def describe(self) -> Iterable[Metric]:
         """Return no metrics: registration must not read a state that does not exist yet."""
@@ -210,6 +219,85 @@ def _lag_families(own: Iterable[FlowStatus]) -> Iterator[Metric]:
                 if partition.lag_seconds is not None:
                     lag_seconds.add_metric(labels, partition.lag_seconds)
     return iter((lag, lag_seconds))
+
+
+def _observation_families(own: Iterable[FlowStatus], now: float) -> Iterator[Metric]:
+    age = GaugeMetricFamily(
+        "mm2_source_end_offset_age_seconds",
+        "Seconds since the source last told the end offset of the partition; 0 if that is less than 10 s, no sample if"
+        " it has not told any since the node started.",
+        labels=PARTITION,
+    )
+    records = GaugeMetricFamily(
+        "mm2_source_retention_margin_records",
+        "Source offsets from the log start to the first record that is not copied, the minimum over the topic's"
+        " partitions of this node that are behind; no sample if none is, or if the source never deletes records.",
+        labels=TOPIC,
+    )
+    seconds = GaugeMetricFamily(
+        "mm2_source_retention_margin_seconds",
+        "Seconds until the source deletes the first record that is not copied by its retention, the minimum as for"
+        " mm2_source_retention_margin_records; no sample while it is unknown.",
+        labels=TOPIC,
+    )
+    for flow in own:
+        for topic in flow.topics:
+            labels = (flow.source, flow.target, topic.remote_topic)
+            for partition in topic.partitions:
+                if partition.observed is not None:
+                    age.add_metric((*labels, str(partition.partition)), max(0.0, now - partition.observed / 1_000))
+                elif partition.end_offset is not None:
+                    age.add_metric((*labels, str(partition.partition)), 0.0)
+            if topic.retention_margin_records is not None:
+                records.add_metric(labels, topic.retention_margin_records)
+            if topic.retention_margin_seconds is not None:
+                seconds.add_metric(labels, topic.retention_margin_seconds)
+    return iter((age, records, seconds))
+
+
+def _unreplicated_families(own: Iterable[FlowStatus]) -> Iterator[Metric]:
+    """Yield the share of this node: a sum, or for seconds a maximum, over the nodes is that of the flow."""
+    records = GaugeMetricFamily(
+        "mm2_flow_unreplicated_records",
+        "Source offsets that the target has not acknowledged, of the partitions of this node: their sum over nodes is"
+        " lost if the source dies now. No sample while that of a partition is unknown.",
+        labels=FLOW,
+    )
+    seconds = GaugeMetricFamily(
+        "mm2_flow_unreplicated_seconds",
+        "Age of the oldest record that the target has not acknowledged, of the partitions of this node; the flow's is"
+        " the maximum over nodes. No sample while that of a partition is unknown.",
+        labels=FLOW,
+    )
+    unknown = GaugeMetricFamily(
+        "mm2_flow_unreplicated_unknown_partitions",
+        "Partitions of this node of which it is unknown what the target has not acknowledged.",
+        labels=FLOW,
+    )
+    for flow in own:
+        found = unreplicated(one for topic in flow.topics for one in topic.partitions)
+        if found is None:
+            continue
+        name = (flow.source, flow.target)
+        unknown.add_metric(name, found.unknown_partitions)
+        if found.is_complete:
+            records.add_metric(name, found.records)
+            if found.seconds is not None:
+                seconds.add_metric(name, found.seconds)
+    return iter((records, seconds, unknown))
+
+
+def _reachable(clusters: Iterable[ClusterStatus]) -> Metric:
+    reachable = GaugeMetricFamily(
+        "mm2_cluster_reachable",
+        "1 if the cluster answers this node, 0 if its last requests failed or were not answered for 12 s; no sample"
+        " until one of both is known.",
+        labels=("cluster",),
+    )
+    for one in clusters:
+        if one.reachable is not None:
+            reachable.add_metric((one.alias,), one.reachable)
+    return reachable
 
 
 def _flow_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:

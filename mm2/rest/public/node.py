@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import Field, TypeAdapter
 
-from mm2.node.status.status_model import FileStatus, LaneBuffer, NodeStatus
+from mm2.node.status.status_model import ClusterStatus, FileStatus, LaneBuffer, NodeStatus
 from mm2.rest.endpoint import Endpoint, RestContext
 from mm2.rest.public.responses import JSON
 
@@ -30,9 +30,12 @@ class NodeDetails:
     lane_buffers: tuple[LaneBuffer, ...]
     flows: Annotated[tuple[str, ...], Field(description="the flows of its file")]
     log: Annotated[tuple[str, ...], Field(description="the last lines of its log, oldest first; empty without ?log=N")]
+    clusters: Annotated[
+        tuple[ClusterStatus, ...], Field(description="the clusters of its flows, and whether they answer it")
+    ] = ()
 
 
-_DETAILS = TypeAdapter(NodeDetails)
+NODE_DETAILS = TypeAdapter(NodeDetails)
 
 
 def details(status: NodeStatus, lines: tuple[str, ...]) -> NodeDetails:
@@ -49,6 +52,7 @@ def details(status: NodeStatus, lines: tuple[str, ...]) -> NodeDetails:
         lane_buffers=status.lane_buffers,
         flows=tuple(flow.flow for flow in status.flows),
         log=lines,
+        clusters=status.clusters,
     )
 
 
@@ -59,7 +63,7 @@ def _router(context: RestContext) -> APIRouter:
     async def node(log: Annotated[int, Query(ge=0, description="lines of the log, at most 1000")] = 0) -> Response:
         """This node: release, process, file, and with ``?log=N`` the last lines of its log, without secrets."""
         lines = tuple(context.log())[-log:] if log else ()
-        return Response(_DETAILS.dump_json(details(context.status(), lines)), media_type=JSON)
+        return Response(NODE_DETAILS.dump_json(details(context.status(), lines)), media_type=JSON)
 
     return router
 
