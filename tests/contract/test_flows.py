@@ -23,6 +23,8 @@ async def test_response_fields(serve: Serve) -> None:
         observed=1_763_740_800_250,
         last_end_offset=120,
         last_lag_records=7,
+        retention_margin_records=5,
+        retention_margin_seconds=60.5,
     )
     copied = partition(0, source_task=2, node="node-1")
     replicating = flow(
@@ -78,6 +80,8 @@ async def test_response_fields(serve: Serve) -> None:
                             "observed": None,
                             "last_end_offset": None,
                             "last_lag_records": None,
+                            "retention_margin_records": None,
+                            "retention_margin_seconds": None,
                         },
                         {
                             "partition": 1,
@@ -95,8 +99,12 @@ async def test_response_fields(serve: Serve) -> None:
                             "observed": 1_763_740_800_250,
                             "last_end_offset": 120,
                             "last_lag_records": 7,
+                            "retention_margin_records": 5,
+                            "retention_margin_seconds": 60.5,
                         },
                     ],
+                    "retention_margin_records": 5,
+                    "retention_margin_seconds": 60.5,
                 }
             ],
             "losses": [
@@ -134,6 +142,14 @@ async def test_response_fields(serve: Serve) -> None:
             "limited_by": "limited by the query, 100 % of the last 2 s",
             "last_minute": {"waits": [{"on": "query", "seconds": 2.0}], "behind": 2.0},
             "max_bytes_per_second": 1_000_000,
+            "unreplicated": {
+                "partitions": 2,
+                "unknown_partitions": 1,
+                "records": 10,
+                "seconds": 1.5,
+                "last_records": 7,
+                "observed": 1_763_740_800_250,
+            },
         },
         {
             "flow": "B->A",
@@ -153,6 +169,7 @@ async def test_response_fields(serve: Serve) -> None:
             "limited_by": None,
             "last_minute": None,
             "max_bytes_per_second": None,
+            "unreplicated": None,
         },
     ]
 

@@ -94,6 +94,10 @@ async def test_names_labels_and_values(serve: Serve) -> None:
         labelled("mm2_config_last_reload_successful"): 1,
         labelled("mm2_lane_buffer_used_bytes", lane="0"): 4096,
         labelled("mm2_lane_buffer_limit_bytes", lane="0"): 65536,
+        labelled("mm2_source_end_offset_age_seconds", **A_ORDERS_0): 0,
+        labelled("mm2_flow_unreplicated_records", **a_b): 10,
+        labelled("mm2_flow_unreplicated_seconds", **a_b): 1.5,
+        labelled("mm2_flow_unreplicated_unknown_partitions", **a_b): 0,
     }
     by_state = {key: value for key, value in found.items() if "state" in dict(key[1])}
     of_pace = {key: value for key, value in found.items() if key[0].startswith(PACE)}

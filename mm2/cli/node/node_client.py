@@ -15,8 +15,7 @@ from mm2.cli.errors import CommandError, UsageError
 from mm2.core.lanes.losses import Loss
 from mm2.node.status.status_model import ClusterStatus, FlowStatus
 from mm2.rest.merge.partition_merge import PARTITION_DETAILS, PartitionDetails
-from mm2.rest.public.node import NODE_DETAILS
-from mm2.rest.public.response_bodies import COMMAND_RESPONSE, LOSSES_RESPONSE, CommandResponse
+from mm2.rest.public.response_bodies import COMMAND_RESPONSE, LOSSES_RESPONSE, NODE_DETAILS, CommandResponse
 
 ANSWER_WITHIN_S = 10.0
 """A node with 10,000 partitions answers in under 0.1 s, an overloaded one within a few seconds."""

@@ -166,8 +166,10 @@ def status_view(
     clusters: Sequence[ClusterStatus] = (),
     asked: str | None = None,
 ) -> RenderableType:
-    """Return a heading and tables of nodes and topics for each flow, and below them its problems. ``clusters``: those of
-    the node that was asked. ``asked``: its URL, if it comes from a file."""
+    """Return a heading and tables of nodes and topics for each flow, and below them its problems.
+
+    ``clusters``: those of the node that was asked. ``asked``: its URL, if it comes from a file.
+    """
     parts: list[RenderableType] = [Text(f"! {one}", style="red") for one in _unreachable(clusters)]
     if parts:
         parts.append(Text())

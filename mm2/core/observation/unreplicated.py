@@ -32,8 +32,8 @@ class Unreplicated:
     """What the target has not acknowledged: of ``partitions``, it is not known of ``unknown_partitions``.
 
     ``records`` and ``seconds`` (the age of the oldest) cover the others; ``seconds`` None: unknown. ``last_records``:
-    those of the unknown partitions when that was last known, the earliest of them at ``observed``, in milliseconds since
-    1970; None: never.
+    those of the unknown partitions when that was last known, of the first of them at ``observed``, in milliseconds
+    since 1970; None: never.
     """
 
     partitions: int

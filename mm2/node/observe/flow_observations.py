@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from mm2.core.lanes.task_states import TaskState
@@ -24,30 +24,19 @@ REFRESH_S = 5.0
 """How often the age of what is left to copy is computed again, while nothing else changes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Needs:
     """What is missing of some partitions: end offsets, log starts, stored offsets, the timestamp at an offset, and the
     retention of topics."""
 
-    ends: Collection[TopicPartition] = ()
-    starts: Collection[TopicPartition] = ()
-    positions: Collection[TopicPartition] = ()
-    times: Mapping[TopicPartition, int] = field(default_factory=dict)
-    topics: Collection[str] = ()
-
-
-NO_NEEDS = Needs()
-
-
-@dataclass(slots=True, kw_only=True)
-class _Wanted:
     ends: set[TopicPartition] = field(default_factory=set)
     starts: set[TopicPartition] = field(default_factory=set)
     positions: set[TopicPartition] = field(default_factory=set)
     times: dict[TopicPartition, int] = field(default_factory=dict)
     topics: set[str] = field(default_factory=set)
 
-    def add(self, other: _Wanted) -> None:
+    def add(self, other: Needs) -> None:
+        """Add those of other partitions."""
         self.ends |= other.ends
         self.starts |= other.starts
         self.positions |= other.positions
@@ -56,6 +45,7 @@ class _Wanted:
 
     @property
     def is_empty(self) -> bool:
+        """Whether nothing is missing."""
         return not (self.ends or self.starts or self.positions or self.times or self.topics)
 
 
@@ -66,7 +56,7 @@ class _Filled:
     given: TopicStatus
     version: tuple[int, int]
     shown: TopicStatus
-    wanted: _Wanted | None
+    wanted: Needs | None
 
 
 class FlowObservations:
@@ -106,7 +96,7 @@ class FlowObservations:
         self._stored: dict[TopicPartition, int | None] = {}
         self._times: dict[TopicPartition, tuple[int, int | None]] = {}
         self._retention: Mapping[str, TopicRetention | None] = {}
-        self.needs = NO_NEEDS
+        self.needs = Needs()
 
     # -- observations
 
@@ -154,7 +144,7 @@ class FlowObservations:
             self._expires = float("inf")
             self._changes += 1
         version = self._changes, int(now // REFRESH_S)
-        wanted = _Wanted()
+        wanted = Needs()
         shown = []
         for topic in status.topics:
             filled = self._topic(topic, version, now)
@@ -162,13 +152,7 @@ class FlowObservations:
             if filled.wanted is not None:
                 wanted.add(filled.wanted)
         self._forget_others(status.topics)
-        self.needs = Needs(
-            ends=wanted.ends,
-            starts=wanted.starts,
-            positions=wanted.positions,
-            times=wanted.times,
-            topics=wanted.topics,
-        )
+        self.needs = wanted
         return replace(status, topics=tuple(shown))
 
     def _with_membership(self, status: FlowStatus, members: int | None, *, is_alone: bool) -> FlowStatus:
@@ -195,7 +179,7 @@ class FlowObservations:
             return kept
         if kept is None or kept.given is not topic:
             self._note(topic, {} if kept is None else {one.partition: one for one in kept.given.partitions}, now)
-        wanted = _Wanted()
+        wanted = Needs()
         found = tuple(self._partition(topic.topic, one, wanted, now) for one in topic.partitions)
         same = all(one is other for one, other in zip(found, topic.partitions, strict=True))
         filled = _Filled(
@@ -229,7 +213,7 @@ class FlowObservations:
                 elif last.last_end_offset is not None and last.observed is not None:
                     self._ends[key] = last.last_end_offset, last.observed / 1_000
 
-    def _partition(self, topic: str, one: PartitionStatus, wanted: _Wanted, now: float) -> PartitionStatus:
+    def _partition(self, topic: str, one: PartitionStatus, wanted: Needs, now: float) -> PartitionStatus:
         has_lane = one.lag_records is not None and one.state is not TaskState.FAILED
         if one.node not in self._ours or (has_lane and (not one.lag_records or (one.lag_seconds or 0.0) <= BEHIND_S)):
             return one
@@ -269,7 +253,7 @@ class FlowObservations:
         )
         return one if found == one else found
 
-    def _written(self, key: TopicPartition, position: int | None, wanted: _Wanted | None) -> int | None:
+    def _written(self, key: TopicPartition, position: int | None, wanted: Needs | None) -> int | None:
         """Return the timestamp of the batch at ``position``, in epoch ms, and add it to what is ``wanted``."""
         known = self._times.get(key)
         if known is not None and known[0] == position:

@@ -1,4 +1,5 @@
-"""Bodies of responses that the command line reads, too, without a server: those of commands and of losses."""
+"""Bodies of responses that the command line reads, too, without a server: those of commands, of losses and
+of a node."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter
 
 from mm2.core.lanes.losses import Loss
+from mm2.node.status.status_model import ClusterStatus, FileStatus, LaneBuffer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,3 +34,26 @@ class LossesResponse:
 
 
 LOSSES_RESPONSE = TypeAdapter(LossesResponse)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDetails:
+    """One node: its release, its process and its file."""
+
+    node: Annotated[str, Field(description="node ID")]
+    version: Annotated[str, Field(description="release of the node")]
+    started: Annotated[int, Field(description="in milliseconds since 1970")]
+    pid: Annotated[int, Field(description="its process; those of the engine and the lanes are children of it")]
+    python: str
+    system: Annotated[str, Field(description="operating system and machine")]
+    file: FileStatus
+    spark_ui: Annotated[str | None, Field(description="URL of Spark's UI; null: Spark does not run")]
+    lane_buffers: tuple[LaneBuffer, ...]
+    flows: Annotated[tuple[str, ...], Field(description="the flows of its file")]
+    log: Annotated[tuple[str, ...], Field(description="the last lines of its log, oldest first; empty without ?log=N")]
+    clusters: Annotated[
+        tuple[ClusterStatus, ...], Field(description="the clusters of its flows, and whether they answer it")
+    ] = ()
+
+
+NODE_DETAILS = TypeAdapter(NodeDetails)

@@ -161,7 +161,7 @@ def test_assigned_moving_and_unexpected_are_counted(tmp_path: Path) -> None:
     members = {"m-1": info("one", MOVING), "m-2": info("two", SLOT, LEFT)}
     found = picture(tmp_path, members, leads=True).assignment_audit([SLOT, MOVING, HEARTBEATS])
     assert found["tasks"] == AssignmentAuditStatus(assigned=2, moving=1, unexpected=1)
-    assert found["partitions"] == AssignmentAuditStatus(unexpected=2)  # nothing was discovered yet
+    assert found["partitions"] == AssignmentAuditStatus(assigned=2)  # as listed: nothing was discovered yet
 
 
 def test_duplicated_and_unassigned_tasks_are_counted(tmp_path: Path) -> None:
