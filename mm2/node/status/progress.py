@@ -109,9 +109,10 @@ class FlowProgress:
 
     (A) The status of a topic remains the same object until a lane reports a change of one of its partitions, or the
         topic or the `PartitionOwnership` changes: the node publishes thousands of unchanged partitions every second.
-    (B) Positions, end offsets and lags are those of lanes that report them now (`PartitionOwnership.reported`);
-        everything else is unknown. The last report about a partition that another node has copied since, or that no
-        node copies, would show a lag that is too low.
+    (B) Positions, end offsets and lags are those of lanes that report them now (`PartitionOwnership.reported`); nothing
+        else is known here. The last end offset of a partition that no lane reports would show a lag that is too low,
+        and the last position, of a partition that another node has copied since, one that is too high: what is certain
+        of them, and measured since, is in `mm2.node.observe.flow_observations`.
     (C) The end offset and the lag of a partition are unknown if the source has not told the end offset within the last
         10 s (`PartitionProgress.end_observed`); the last ones are then shown beside them, with their time.
     (D) The last `EVENTS_KEPT` events of a partition that this node has copied are kept, also after its lane has died.

@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from promql_parser import AggregateExpr, BinaryExpr, Expr, MatchOp, VectorSelector, parse, walk
 
-from mm2.node.status.status_model import AssignmentAuditStatus, Latency, NodeStatus
+from mm2.node.status.status_model import AssignmentAuditStatus, ClusterStatus, Latency, NodeStatus
 from mm2.rest.public.metrics_collector import NodeCollector
-from tests.contract.samples import LOSS, LOSS_COUNTS, LOST, flow, heartbeat_flow, node, task, topic
+from tests.contract.samples import LOSS, LOSS_COUNTS, LOST, flow, heartbeat_flow, node, partition, task, topic
 
 SCRAPE_LABELS = {"job", "instance"}
 """Labels that Prometheus adds to every series."""
@@ -27,7 +27,11 @@ Exposed = Mapping[str, Mapping[str, set[str]]]
 def everything() -> NodeStatus:
     """Return a node status with which every metric has a series."""
     replicating = flow(
-        topic(query="mask"),
+        topic(
+            "orders",
+            partition(lag_seconds=90.0, retention_margin_records=7, retention_margin_seconds=60.0),
+            query="mask",
+        ),
         losses=(LOSS,),
         lost=LOST,
         loss_counts=LOSS_COUNTS,
@@ -36,7 +40,8 @@ def everything() -> NodeStatus:
         tasks=(task(), task(kind="checkpoint"), task(kind="heartbeat")),
         assignment_audit={"tasks": AssignmentAuditStatus(assigned=3), "partitions": AssignmentAuditStatus(assigned=1)},
     )
-    return node(replicating, heartbeat_flow())
+    answers = ClusterStatus(alias="A", reachable=True, since=1, answered=1, error=None)
+    return node(replicating, heartbeat_flow(), clusters=(answers,))
 
 
 def exposed() -> Exposed:
