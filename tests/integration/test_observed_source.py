@@ -30,8 +30,8 @@ def test_lag_is_measured_while_nothing_copies(breakable: KafkaCluster, start_clu
     properties = one_flow(source, target, topics=name) | {
         "heartbeats.replication.enabled": "false",
         "mm2.rest.admin": "true",
-        "mm2.rest.admin.token": "of-this-test",
-        "offset.flush.interval.ms": "1000",
+        "mm2.rest.admin.token": "token-of-this-test",
+        "B.offset.flush.interval.ms": "1000",
     }
     with Node(properties, name="observed-source") as node:
 

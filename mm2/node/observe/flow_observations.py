@@ -70,6 +70,7 @@ class FlowObservations:
         member of the flow's group cannot know what others have copied since: positions are then unknown, unless it was
         the only member. After it has joined again, only stored offsets that were read since count.
     (C) An end offset is known if it was observed within the last `END_VALID_S`; older ones are shown as the last known.
+        The lag of a partition whose position is unknown is shown as it was when its lane reported it last.
     (D) While the node is no member, the topics of its last status are shown, as WAITING; those of other nodes without
         progress.
     (E) The age of what is left to copy is that of the batch at the position, by its timestamp, or unknown. A lane that
@@ -94,6 +95,7 @@ class FlowObservations:
         self._starts: dict[TopicPartition, LogStart] = {}
         self._reported: dict[TopicPartition, int] = {}
         self._stored: dict[TopicPartition, int | None] = {}
+        self._last_lags: dict[TopicPartition, tuple[int, int, float]] = {}  # lag, end offset and time
         self._times: dict[TopicPartition, tuple[int, int | None]] = {}
         self._retention: Mapping[str, TopicRetention | None] = {}
         self.needs = Needs()
@@ -199,6 +201,7 @@ class FlowObservations:
             if one.node not in self._ours:
                 self._reported.pop(key, None)
                 self._stored.pop(key, None)
+                self._last_lags.pop(key, None)
                 continue
             if one.position is not None:
                 self._reported.pop(key, None)
@@ -207,6 +210,8 @@ class FlowObservations:
                     continue
             elif last is not None and last.position is not None and last.node == one.node:
                 self._reported[key] = last.position
+                if last.lag_records is not None and last.end_offset is not None:
+                    self._last_lags[key] = last.lag_records, last.end_offset, now
             if one.end_offset is None and one.observed is None and last is not None and last.node == one.node:
                 if last.end_offset is not None:  # the lane has observed it within the last seconds
                     self._ends[key] = last.end_offset, now
@@ -225,7 +230,10 @@ class FlowObservations:
             position = self._position(key, end)
         if one.end_offset is None:
             wanted.ends.add(key)
-        lag = _difference(end, position)
+        lag, last_lag = _difference(end, position), _difference(last_end, position)
+        if position is None and end is not None and key in self._last_lags:
+            last_lag, last_end, at = self._last_lags[key]
+            observed = round(at * 1_000)
         if lag or one.position is None:
             wanted.starts.add(key)
         if has_lane and one.lag_seconds is not None:
@@ -247,7 +255,7 @@ class FlowObservations:
             lag_seconds=seconds,
             observed=observed,
             last_end_offset=last_end,
-            last_lag_records=_difference(last_end, position),
+            last_lag_records=last_lag,
             retention_margin_records=margin.records,
             retention_margin_seconds=margin.seconds,
         )
@@ -299,7 +307,7 @@ class FlowObservations:
             return
         for topic in gone:
             del self._topics[topic]
-        for known in (self._ends, self._starts, self._reported, self._stored, self._times):
+        for known in (self._ends, self._starts, self._reported, self._stored, self._times, self._last_lags):
             for key in [key for key in known if key.topic in gone]:
                 del known[key]
 

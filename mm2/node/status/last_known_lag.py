@@ -1,4 +1,4 @@
-"""The lag that a flow had when its source last answered, to show beside an unknown one."""
+"""The lag that a flow had when it was last known, to show beside an unknown one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mm2.node.status.status_model import FlowStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastKnownLag:
-    """Of ``partitions`` whose end offsets were last observed more than 10 s ago, the first of them at ``observed``.
+    """Of ``partitions`` whose lag is unknown and was known before, that of the first of them last at ``observed``.
 
     ``observed`` is in milliseconds since 1970. ``lag_records`` is the sum of what they had left to copy then, less
     what was copied since.
@@ -28,7 +28,12 @@ class LastKnownLag:
 
 def last_known_lag(flow: FlowStatus) -> LastKnownLag | None:
     """Return the last known lag of the partitions of ``flow``; None if the lag of each is known, or never was."""
-    partitions = [one for topic in flow.topics for one in topic.partitions if one.observed is not None]
+    partitions = [
+        one
+        for topic in flow.topics
+        for one in topic.partitions
+        if one.observed is not None and one.last_lag_records is not None
+    ]
     if not partitions:
         return None
     return LastKnownLag(

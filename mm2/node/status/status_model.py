@@ -65,13 +65,14 @@ class PartitionStatus:
     observed: Annotated[
         int | None,
         Field(
-            description="when the source last told its end offset, in milliseconds since 1970, if that is more than"
-            " 10 s ago; null: it is less, or the source has not told any"
+            description="when the lag was last known, in milliseconds since 1970: the source told its end offset, and"
+            " the position was certain; null: it is known, or never was"
         ),
     ] = None
     last_end_offset: Annotated[int | None, Field(description="the end offset at that time; null: see observed")] = None
     last_lag_records: Annotated[
-        int | None, Field(description="last_end_offset minus position; null: see observed, or position is null")
+        int | None,
+        Field(description="what of it is not copied; null: see observed, or the position was not known"),
     ] = None
     retention_margin_records: Annotated[
         int | None,

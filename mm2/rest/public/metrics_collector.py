@@ -244,10 +244,10 @@ def _observation_families(own: Iterable[FlowStatus], now: float) -> Iterator[Met
         for topic in flow.topics:
             labels = (flow.source, flow.target, topic.remote_topic)
             for partition in topic.partitions:
-                if partition.observed is not None:
-                    age.add_metric((*labels, str(partition.partition)), max(0.0, now - partition.observed / 1_000))
-                elif partition.end_offset is not None:
+                if partition.end_offset is not None:
                     age.add_metric((*labels, str(partition.partition)), 0.0)
+                elif partition.observed is not None:
+                    age.add_metric((*labels, str(partition.partition)), max(0.0, now - partition.observed / 1_000))
             if topic.retention_margin_records is not None:
                 records.add_metric(labels, topic.retention_margin_records)
             if topic.retention_margin_seconds is not None:

@@ -173,6 +173,8 @@ def test_a_node_without_membership_that_others_can_have_replaced(members: int, i
     lost = observed.fill(members=None, is_alone=is_alone)
     shown = lost.topics[0].partitions[0]
     assert (shown.position, shown.end_offset, shown.lag_records) == (None, 100, None)
+    assert (shown.last_end_offset, shown.last_lag_records) == (100, 10)
+    assert shown.observed == round(observed.clock.now * 1_000), "when the membership was lost"
     assert [one.topic for one in lost.elsewhere] == ["users"]
     assert lost.elsewhere[0].partitions[0].lag_records is None
 
