@@ -15,6 +15,7 @@ import pytest
 from mm2.cli.dump import dump
 from mm2.core.lanes.partition_steps import PartitionStory, StepReport
 from mm2.core.naming.names import TopicPartition
+from mm2.node.status.status_model import ClusterStatus
 from tests.contract.nodes import LOG, rest_nodes
 from tests.contract.samples import flow, node, partition, topic
 from tests.contract.test_status_command import mm2
@@ -51,11 +52,15 @@ def contents(archive: Path) -> dict[str, str]:
 
 async def test_node() -> None:
     async with rest_nodes(["one"]) as (one,), httpx.AsyncClient(trust_env=False) as client:
-        one.published = node(flow(), node_id="one")
+        answers = ClusterStatus(alias="A", reachable=True, since=1_000, answered=2_000, error=None)
+        one.published = node(flow(), node_id="one", clusters=(answers,))
         shown = (await client.get(f"{one.server.url}/node")).json()
         assert (shown["node"], shown["version"], shown["flows"], shown["log"]) == ("one", "0.1.0", ["A->B"], [])
         assert (shown["started"], shown["file"]["path"]) == (1_700_000_000_000, "mm2.properties")
         assert shown["pid"] > 0
+        assert shown["clusters"] == [
+            {"alias": "A", "reachable": True, "since": 1_000, "answered": 2_000, "error": None}
+        ]
         lines = [(await client.get(f"{one.server.url}/node?log={number}")).json()["log"] for number in (1, 5)]
         assert lines == [[LOG[-1]], [*LOG]]
         assert (await client.get(f"{one.server.url}/node?log=-1")).status_code == 422

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import replace
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mm2.core.lanes.bottlenecks import Bottleneck
 from mm2.core.lanes.counters import Histogram, PartitionCounters, SourceTaskCounters
 from mm2.core.lanes.partition_steps import Wait
 from mm2.core.lanes.task_states import TaskState
-from mm2.node.status.status_model import AssignmentAuditStatus, Latency, NodeStatus
+from mm2.node.status.status_model import AssignmentAuditStatus, ClusterStatus, Latency, NodeStatus
 from tests.contract.conftest import Serve
 from tests.contract.samples import (
     LOSS_COUNTS,
@@ -241,6 +243,52 @@ async def test_counters_of_a_partition_that_moved_to_another_node_are_kept(serve
         assert found[labelled("mm2_source_lost_records_total", **A_ORDERS_0)] == 15
         assert labelled("mm2_source_lag_records", **A_ORDERS_0) not in found
         assert labelled("mm2_source_lag_seconds", **A_ORDERS_0) not in found
+
+
+async def test_what_a_node_observes(serve: Serve) -> None:
+    """Margins are minima over a topic's partitions; what is unknown has no sample."""
+    behind = partition(1, lag_seconds=90.0, retention_margin_records=70, retention_margin_seconds=600.5)
+    further = partition(2, lag_seconds=500.0, retention_margin_records=7, retention_margin_seconds=None)
+    orders = topic("orders", partition(0, node="node-2"), *(replace(one, node="node-1") for one in (behind, further)))
+    silent = unheard(0, node="node-1", observed=round((time.time() - 100) * 1_000))
+    users = topic("users", silent, partition(1, node="node-1", end_offset=None, position=None))
+    clusters = tuple(
+        ClusterStatus(alias=alias, reachable=reachable, since=None, answered=None, error=None)
+        for alias, reachable in (("A", False), ("B", True), ("C", None))
+    )
+    members = (member("node-1", leads=True), member("node-2"))
+    known, unknown = flow(orders, members=members), flow(users, flow="C->B", source="C", members=members)
+    found = series((await (await serve(node(known, unknown, clusters=clusters))).get("/metrics")).text)
+    reachable = {key: value for key, value in found.items() if key[0] == "mm2_cluster_reachable"}
+    assert reachable == {
+        labelled("mm2_cluster_reachable", cluster="A"): 0,
+        labelled("mm2_cluster_reachable", cluster="B"): 1,
+    }
+    a_b, c_b = {"source": "A", "target": "B"}, {"source": "C", "target": "B"}
+    assert {key: value for key, value in found.items() if "retention_margin" in key[0]} == {
+        labelled("mm2_source_retention_margin_records", **a_b, topic="A.orders"): 7,
+        labelled("mm2_source_retention_margin_seconds", **a_b, topic="A.orders"): 600.5,
+    }
+    assert {key: value for key, value in found.items() if "unreplicated" in key[0]} == {
+        labelled("mm2_flow_unreplicated_records", **a_b): 20,
+        labelled("mm2_flow_unreplicated_seconds", **a_b): 500,
+        labelled("mm2_flow_unreplicated_unknown_partitions", **a_b): 0,
+        labelled("mm2_flow_unreplicated_unknown_partitions", **c_b): 2,
+    }
+    ages = {
+        (labels["source"], labels["partition"]): value
+        for (name, pairs), value in found.items()
+        if name == "mm2_source_end_offset_age_seconds" and (labels := dict(pairs))
+    }
+    assert ages == {("A", "1"): 0, ("A", "2"): 0, ("C", "0"): pytest.approx(100, abs=30)}
+
+
+async def test_a_node_without_membership_exposes_what_it_had(serve: Serve) -> None:
+    """Other nodes expose what they had."""
+    orders = topic("orders", partition(0, node="node-1"), partition(1, node="node-2"))
+    found = series((await (await serve(node(flow(orders, members=(), state=TaskState.WAITING)))).get("/metrics")).text)
+    lags = [dict(labels)["partition"] for name, labels in found if name == "mm2_source_lag_records"]
+    assert lags == ["0"]
 
 
 async def test_special_characters_in_labels(serve: Serve) -> None:

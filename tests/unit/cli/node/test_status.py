@@ -2,12 +2,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from rich.console import RenderableType
 
 from mm2.cli.node.progress_rates import ReplicationRate
 from mm2.cli.node.status import status_view
 from mm2.core.lanes.task_states import TaskState
-from mm2.node.status.status_model import AssignmentAuditStatus, FlowStatus, NodeStatus
+from mm2.core.observation.unreplicated import unreplicated
+from mm2.node.status.status_model import (
+    AssignmentAuditStatus,
+    ClusterStatus,
+    FlowStatus,
+    NodeStatus,
+    PartitionStatus,
+)
 from tests.contract.samples import LOSS, flow, heartbeat_flow, member, node, partition, task, topic, unheard
 from tests.unit.cli.views import lines, shapes
 
@@ -174,4 +182,64 @@ def test_unassigned_duplicated_and_unexpected_tasks() -> None:
         "  ! unassigned: 1 task",
         "  ! running more than once: 2 tasks",
         "  ! running unexpectedly: 3 tasks",
+    ]
+
+
+def test_clusters_that_do_not_answer_come_first() -> None:
+    answers = {"reachable": True, "since": 0, "answered": 0, "error": None}
+    clusters = (
+        ClusterStatus(
+            alias="A", reachable=False, since=5_000, answered=1_763_740_800_000, error="a:9092: connection refused"
+        ),
+        ClusterStatus(alias="B", **answers),  # type: ignore[arg-type]
+        ClusterStatus(alias="C", reachable=None, since=None, answered=None, error=None),
+        ClusterStatus(alias="D", reachable=False, since=5_000, answered=None, error="cannot resolve host d"),
+    )
+    shown = lines(status_view([heartbeat_flow()], ReplicationRate(lambda: 0.0), clusters=clusters))
+    assert shown == [
+        "! A has not answered since 2025-11-21T16:00:00Z: a:9092: connection refused",
+        "! D has not answered since the node started: cannot resolve host d",
+        "",
+        "B->A  RUNNING  heartbeats only",
+    ]
+    assert "no flows on this node" in lines(status_view([], ReplicationRate(lambda: 0.0), clusters=clusters))
+
+
+@pytest.mark.parametrize(
+    ("partitions", "expected"),
+    [
+        ((partition(0), partition(1, lag_records=5, lag_seconds=3.21)), "15 records, 3.2 s not on B"),
+        ((partition(0, lag_records=0, lag_seconds=0.0),), "0 records not on B"),
+        ((partition(0, lag_seconds=None),), "10 records, unknown since when not on B"),
+        (
+            (partition(0), partition(1, position=None), unheard(2)),
+            "at least 10 records, 1.5 s not on B (unknown of 2 partitions)",
+        ),
+        ((partition(0, position=None),), "unknown what is not on B"),
+        (
+            (unheard(0, last_lag_records=7), partition(1, position=None)),
+            "unknown what is not on B; last known: 7 records at 2025-11-21T16:00:00Z",
+        ),
+    ],
+)
+def test_what_is_lost_if_the_source_dies_now(partitions: tuple[PartitionStatus, ...], expected: str) -> None:
+    copied = replace(flow(topic("orders", *partitions)), unreplicated=unreplicated(partitions))
+    shown = lines(status_view([copied], ReplicationRate(lambda: 0.0)))
+    assert f"  if A died now: {expected}" in shown
+
+
+def test_topics_whose_records_the_source_soon_deletes() -> None:
+    def behind(hours: float) -> PartitionStatus:
+        return partition(0, lag_seconds=500_000.0, retention_margin_records=5, retention_margin_seconds=hours * 3_600)
+
+    well = partition(1, lag_seconds=60.0, retention_margin_records=9_000, retention_margin_seconds=3_540.0)
+    shown = flow(*(topic(f"t{hours}", behind(hours), well) for hours in range(8)), topic("later", behind(25)))
+    found = [line for line in lines(status_view([shown], ReplicationRate(lambda: 0.0))) if "deletes" in line]
+    assert found == [
+        "  ! topic t0: A deletes records that are not copied, by its retention",
+        "  ! topic t1: A deletes records that are not copied in 60 min, by its retention",
+        "  ! topic t2: A deletes records that are not copied in 2 h, by its retention",
+        "  ! topic t3: A deletes records that are not copied in 3 h, by its retention",
+        "  ! topic t4: A deletes records that are not copied in 4 h, by its retention",
+        "  ! A soon deletes records of 3 more topics",
     ]
