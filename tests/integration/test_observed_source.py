@@ -58,9 +58,10 @@ def test_lag_is_measured_while_nothing_copies(breakable: KafkaCluster, start_clu
         write(source.bootstrap, name, plain(10, partitions=2, first=20))
         shows(10, of=2, state="PAUSED")
         paused = wait_until(
-            lambda: (found := node.topic("A->B", name))["retention_margin_seconds"] is not None and found,
+            lambda: node.topic("A->B", name),
             SEEN,
             "how long the source keeps what is not copied",
+            accept=lambda topic: topic["retention_margin_seconds"] is not None,
         )
         assert [one["position"] for one in paused["partitions"]] == [10, 10]
         assert paused["retention_margin_records"] == 10
