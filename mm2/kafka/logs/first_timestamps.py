@@ -58,7 +58,7 @@ async def first_timestamps(
     """Return the timestamps at these offsets, by one fetch from the leader of the partitions.
 
     Partitions that the broker leaves out, or has no record of there, are left out here; None: there is a batch, and it
-    has no timestamp. Whoever asks again begins with another partition, so that each gets an answer. Raises ClusterError
+    has no timestamp. A caller that asks again begins with another partition, so that each gets an answer. Raises ClusterError
     if the request fails.
     """
     request = FetchRequest(
