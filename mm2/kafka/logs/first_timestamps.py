@@ -58,8 +58,8 @@ async def first_timestamps(
     """Return the timestamps at these offsets, by one fetch from the leader of the partitions.
 
     Partitions that the broker leaves out, or has no record of there, are left out here; None: there is a batch, and it
-    has no timestamp. A caller that asks again begins with another partition, so that each gets an answer. Raises ClusterError
-    if the request fails.
+    has no timestamp. A caller that asks again begins with another partition, so that each gets an answer.
+    Raises ClusterError if the request fails.
     """
     request = FetchRequest(
         partitions={one: FetchFrom(offset, BATCH_BYTES) for one, offset in offsets.items()},

@@ -61,7 +61,7 @@ class _Filled:
 
 class FlowObservations:
     """Fills the gaps of a flow's status: end offsets, positions, lags and retention margins of partitions that this
-    node has, or that nobody has, while no lane reports them.
+    node has, or no node, while no lane reports them.
 
     (A) A topic that needs nothing is passed on as the same object, so that thousands of unchanged partitions cost
         nothing.

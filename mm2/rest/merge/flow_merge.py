@@ -12,7 +12,8 @@ D. leader, epoch, members, pauses and assignment audit are those of the leader o
    answer, of the node with the newest epoch;
 E. the flow is PAUSED only if all of it is paused, not only some of its topics, and tasks that only move (checkpoints,
    heartbeats) do not change its state;
-F. progress is never that of a node that does not run the partition: without a node that runs it, it is unknown;
+F. progress is never that of a node that does not run the partition; what no node runs has the progress that the leader
+   has found on the clusters;
 G. what limits the flow is concluded from what the partitions of all nodes that answered wait for.
 """
 
@@ -173,6 +174,8 @@ def _newest_status(listed: One, running: Mapping[str, One]) -> One | None:
 
 def _unknown(partition: PartitionStatus, *, is_silent: bool) -> PartitionStatus:
     """Return the status of a partition that no answering node runs. ``is_silent``: its node did not answer."""
+    if not partition.node:
+        return partition
     if is_silent:
         partition = replace(partition, state=TaskState.WAITING, error=None)
     return replace(

@@ -259,13 +259,21 @@ def test_a_new_leader_lists_published_partitions_before_it_has_read_the_topics()
     assert share_of("b", follower(is_leader=True)).leads
 
 
-def test_f_outdated_progress_of_an_unassigned_partition_is_unknown() -> None:
+def test_f_outdated_progress_of_a_partition_that_its_node_does_not_run_is_unknown() -> None:
     """Its node crashed, and the leader had copied the partition before that node did."""
-    for node in ("", "b"):
-        old = leader(topic("orders", copied(0, "a"), copied(1, node, position=100, lag_records=0)))
-        whole = merge_flow(share("a", old), {"b": share("b", follower(topic("users"), tasks=()))})
-        orders = partitions(whole)["orders", 1]
-        assert (orders.position, orders.end_offset, orders.lag_records, orders.lag_seconds) == (None,) * 4
+    old = leader(topic("orders", copied(0, "a"), copied(1, "b", position=100, lag_records=0)))
+    whole = merge_flow(share("a", old), {"b": share("b", follower(topic("users"), tasks=()))})
+    orders = partitions(whole)["orders", 1]
+    assert (orders.position, orders.end_offset, orders.lag_records, orders.lag_seconds) == (None,) * 4
+
+
+def test_f_progress_of_a_partition_that_no_node_runs_is_what_the_leader_has_found() -> None:
+    found = copied(1, "", position=80, end_offset=100, lag_records=20, lag_seconds=None)
+    whole = merge_flow(
+        share("a", leader(topic("orders", copied(0, "a"), found))),
+        {"b": share("b", follower(topic("users"), tasks=()))},
+    )
+    assert partitions(whole)["orders", 1] == found
 
 
 def test_a_everything_is_listed_once_without_a_leader() -> None:
