@@ -16,6 +16,7 @@ from mm2.cli.parameters import (
     NODE,
     ONE_PARTITION,
     ONE_TOPIC,
+    REASON,
     STRICT,
     TOPICS,
     WATCH,
@@ -40,8 +41,9 @@ Exit codes: 0 answered; 1 no answer; 2 wrong FILE or command line.
 
 COMMAND_HELP = """\
 Any node of the flow accepts the command over https, or over http on its own
-machine, if its file has mm2.rest.admin = true. The token is read from FILE; for
-a URL, from the environment variable MM2_REST_ADMIN_TOKEN.
+machine, if its file has mm2.rest.admin = true. The token is that of the
+environment variable MM2_TOKEN, else the one in FILE; for a URL, else that of
+MM2_REST_ADMIN_TOKEN.
 Exit codes: 0 accepted; 1 rejected, or no answer; 2 wrong command line, FILE or
 token.
 """
@@ -193,14 +195,14 @@ COMMANDS = {
     ),
     "pause": CliCommand(
         function="mm2.cli.node.flow_commands:pause",
-        parameters=(NODE, COMMANDED_FLOW, TOPICS),
+        parameters=(NODE, COMMANDED_FLOW, TOPICS, REASON),
         example="mm2 pause mm2.properties --flow 'A->B' --topic orders",
         help="Pause a flow, or some of its topics, until resumed.\n\n"
         f"Offsets are kept. A pause survives restarts and leader changes.\n\n{COMMAND_HELP}",
     ),
     "resume": CliCommand(
         function="mm2.cli.node.flow_commands:resume",
-        parameters=(NODE, COMMANDED_FLOW, TOPICS),
+        parameters=(NODE, COMMANDED_FLOW, TOPICS, REASON),
         example="mm2 resume mm2.properties --flow 'A->B'",
         help="Resume a flow, or some of its topics.\n\n"
         "Without --topic every pause of the flow ends. Replication continues where it was\n"
@@ -212,13 +214,14 @@ COMMANDS = {
             NODE,
             Parameter(names=("TASK",), help="The task ID that mm2 status --json shows.", required=True),
             COMMANDED_FLOW,
+            REASON,
         ),
         example="mm2 restart mm2.properties MirrorSourceConnector-0 --flow 'A->B'",
         help=f"Restart a task, including a FAILED one.\n\n{COMMAND_HELP}",
     ),
     "refresh": CliCommand(
         function="mm2.cli.node.flow_commands:refresh",
-        parameters=(NODE, COMMANDED_FLOW),
+        parameters=(NODE, COMMANDED_FLOW, REASON),
         example="mm2 refresh mm2.properties --flow 'A->B'",
         help="Refresh topics, groups, topic configurations and ACLs now.\n\n"
         f"Without it they are refreshed at their configured intervals.\n\n{COMMAND_HELP}",
@@ -233,6 +236,7 @@ COMMANDS = {
                 names=("--offset",), value="N", help="The source offset that stops the partition.", required=True
             ),
             CHOSEN_FLOW,
+            REASON,
         ),
         example="mm2 skip mm2.properties --topic orders --partition 0 --offset 1042",
         help="Skip a record that cannot be copied and stops its partition.\n\n"
@@ -258,6 +262,7 @@ COMMANDS = {
             Parameter(names=("--topic",), value="T", help="Only this topic, by its source topic name."),
             Parameter(names=("--partition",), value="P", help="Only this partition of the topic."),
             CHOSEN_FLOW,
+            REASON,
         ),
         example="mm2 accept-loss mm2.properties --topic orders --partition 0",
         help="Continue after a loss that stopped a partition or a flow.\n\n"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import platform
-import ssl
 import tarfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +17,7 @@ from urllib.parse import quote
 from mm2.cli.errors import DONE, CommandError, UsageError
 from mm2.cli.file.check import check_file
 from mm2.cli.file.explain import explain_file
-from mm2.cli.node.node_address import node_context, node_urls
+from mm2.cli.node.node_address import NodeAccess, node_context, node_urls
 from mm2.cli.node.node_client import fetch, fetch_flows, fetch_partition, first_answering, read_flows
 from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.load import load_file
@@ -104,7 +103,7 @@ def _answer(ask: Callable[[], bytes]) -> str:
     return printable_json(text) if text.startswith(("{", "[")) else text
 
 
-def _partitions(flows: Sequence[FlowStatus], url: str, context: ssl.SSLContext) -> Iterator[tuple[str, str]]:
+def _partitions(flows: Sequence[FlowStatus], url: str, context: NodeAccess) -> Iterator[tuple[str, str]]:
     for flow, topic, number in _unusual(flows)[:MOST_PARTITIONS]:
         name = f"partitions/{_file_name(f'{flow.source},{flow.target}')}/{_file_name(f'{topic}-{number}')}.json"
         yield name, _answer(partial(fetch_partition, url, context, flow, topic, number))

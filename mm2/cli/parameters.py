@@ -87,6 +87,7 @@ ONE_PARTITION = Parameter(names=("--partition",), value="P", help="One partition
 FLOW_OF_TOPIC = Parameter(
     names=("--flow",), value="'A->B'", help="One partition: its flow; needed if several replicate the topic."
 )
+REASON = Parameter(names=("--reason",), value="TEXT", help="Why, for the audit records.")
 WATCH = Parameter(names=("--watch",), help="Refresh every 2 s until Ctrl-C. Not with --json.")
 JSON = Parameter(names=("--json",), help="Print JSON.")
 STRICT = Parameter(names=("--strict",), help="Warnings are errors.")

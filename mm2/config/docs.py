@@ -143,6 +143,9 @@ A->B.topics = orders, payments-.*
 A->B.groups = billing-.*
 A->B.sync.group.offsets.enabled = true
 A->B.errors.tolerance = all
+listeners = http://127.0.0.1:8083
+mm2.rest.admin = true
+mm2.rest.admin.token = replace-this-token
 """
 
 

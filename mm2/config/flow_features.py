@@ -63,6 +63,7 @@ def _features(settings: FlowSettings, heartbeats: set[str]) -> FlowFeatures:
             if source.errors_tolerance == "all"
             else None
         ),
+        audit=internal_topics.audit(flow) if settings.enabled and settings.takes_commands else None,
     )
 
 

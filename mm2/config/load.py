@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mm2.config import flow_pairs
@@ -25,13 +25,14 @@ from mm2.config.flows import FlowProperties, read_flow
 from mm2.config.grammar import providers
 from mm2.config.grammar.comments import comment_fix, no_comment, without_comment
 from mm2.config.grammar.java_types import read_list
-from mm2.config.grammar.problems import Problem, ProblemLog, to_copy
+from mm2.config.grammar.problems import Problem, ProblemLog
 from mm2.config.grammar.properties import Entry, parse, read_content
 from mm2.config.grammar.values import Properties, Value
 from mm2.config.keys import declaration
 from mm2.config.keys.election_keys import read_elections
 from mm2.config.keys.node_keys import FileSettings, OwnSettings, RestSettings, UnknownKeys
 from mm2.config.security.listeners import read_listening
+from mm2.config.security.rest_tokens import check_access, read_tokens_file
 from mm2.config.settings import FlowSettings, NodeSettings
 from mm2.core.naming.names import Flow
 
@@ -184,7 +185,8 @@ def _node(path: Path, file: File, problems: ProblemLog, near_misses: NearMissRul
         check_query_topics(file.properties, (*flows, *elsewhere), problems)
     own = declaration.read(OwnSettings, file.properties, problems)
     rest = declaration.read(RestSettings, file.properties, problems)
-    _check_admin(own, rest, file.properties, problems)
+    tokens = read_tokens_file(file.properties, path.parent, problems)
+    check_access(own, rest, tokens, file.properties, problems)
     check_exposure(file.properties, own, rest, problems)
     listening = read_listening(rest, file.properties, problems)
     check_spark(file.properties, own, rest, flows, problems)
@@ -195,30 +197,17 @@ def _node(path: Path, file: File, problems: ProblemLog, near_misses: NearMissRul
     return NodeSettings(
         path=path,
         clusters=file.aliases,
-        flows=read_elections(flows, file.properties, problems),
+        flows=read_elections(
+            tuple(replace(one, takes_commands=own.rest_admin) for one in flows), file.properties, problems
+        ),
         rest=rest,
         listening=listening,
         own=own,
         spark={name: value.text for name, value in spark.items()},
         hidden_spark=frozenset(name for name, value in spark.items() if value.is_hidden),
         credentials=reader.credentials,
+        tokens=tokens,
     )
-
-
-def _check_admin(own: OwnSettings, rest: RestSettings, properties: Properties, problems: ProblemLog) -> None:
-    if not own.rest_admin:
-        return
-    if own.rest_admin_token is None and "mm2.rest.admin.token" not in properties:
-        properties["mm2.rest.admin"].refuse(
-            problems,
-            "requires mm2.rest.admin.token: otherwise anyone who can connect to the listener could stop replication",
-            "replace TOKEN with the output of the command openssl rand -hex 32, and add:"
-            + to_copy("mm2.rest.admin.token = TOKEN"),
-        )
-    if not rest.listeners and "listeners" not in properties and not rest.internal_rest:
-        properties["mm2.rest.admin"].warn(
-            problems, "has no effect without listeners", "add listeners = http://127.0.0.1:8083"
-        )
 
 
 def _elsewhere(path: Path, file: File) -> Iterator[FlowSettings]:

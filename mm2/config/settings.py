@@ -18,6 +18,7 @@ from mm2.config.keys.worker_keys import StorageTopics, WorkerSettings
 from mm2.config.plugins.filters import NameFilter, OwnFilter, PropertyFilter
 from mm2.config.plugins.plugin_reader import AdminChoice
 from mm2.config.sql.topic_queries import NO_QUERIES, TopicQueries, TopicQuery
+from mm2.core.access.callers import NamedToken
 from mm2.core.lanes.lease import TransactionsLease
 from mm2.core.naming.names import Flow
 from mm2.core.policies import ReplicationPolicy
@@ -33,7 +34,8 @@ _NO_LIMIT = 2**63 - 1  # as in Java: with transaction.boundary = interval, only 
 class FlowSettings:
     """One flow. ``enabled``: records are replicated; ``heartbeats``: heartbeats are written to the target, even if the
     flow is not enabled. ``queries``: what is done with the records of some topics. ``election``: settings of leader
-    election; None: the flow's Kafka group. ``converters``: those with which Java would change records."""
+    election; None: the flow's Kafka group. ``converters``: those with which Java would change records.
+    ``takes_commands``: operators can send commands to it (mm2.rest.admin)."""
 
     flow: Flow
     enabled: bool
@@ -53,6 +55,7 @@ class FlowSettings:
     queries: TopicQueries = NO_QUERIES
     election: ElectionSettings | None = None
     converters: tuple[JavaConverter, ...] = ()
+    takes_commands: bool = False
 
     @property
     def aliases(self) -> Flow:
@@ -109,7 +112,7 @@ class NodeSettings:
     """A node: its flows, in the order of ``clusters``, and its own settings. ``spark`` is passed to the Spark session
     unchanged; it can contain passwords. ``hidden_spark``: the names of those that no other user may see, because their
     names say so, or because a config provider returned them. ``credentials``: contents of the files that clients read
-    again, in base64, for lanes on other machines."""
+    again, in base64, for lanes on other machines. ``tokens``: those of mm2.rest.tokens.file."""
 
     path: Path
     clusters: tuple[str, ...]
@@ -120,6 +123,7 @@ class NodeSettings:
     spark: Mapping[str, str] = field(repr=False)
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
     hidden_spark: frozenset[str] = frozenset()
+    tokens: tuple[NamedToken, ...] = ()
 
     @property
     def master(self) -> SparkMaster:

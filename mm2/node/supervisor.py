@@ -15,6 +15,7 @@ from functools import partial
 from mm2.config.lane_counts import lanes_of
 from mm2.config.reload.changes import FileDiff
 from mm2.config.settings import FlowSettings, NodeSettings
+from mm2.core.access.audit import AuditEntry, CommandOrigin
 from mm2.core.coordination.commands import Command, CommandRefusedError
 from mm2.core.coordination.leader_context import LeaderContext
 from mm2.core.coordination.query_history_records import QueriesUnreadableError, QueryHistories
@@ -26,6 +27,7 @@ from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.core.plugins import PluginError
 from mm2.kafka.errors import ClusterError
+from mm2.node.common import audit_log
 from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.common.restarting import restart_on_error
 from mm2.node.engine.engine_process import EngineProcess
@@ -90,7 +92,8 @@ WATCH_EVERY_S = 1.0
 class Node:
     """Runs every flow of the configuration file until `drain`.
 
-    ``file`` is the status of that file. ``published`` is the newest node status; it can be read from any thread.
+    ``file`` is the status of that file. ``audit_file_error`` returns why mm2.audit.file cannot be written, or None; the
+    program sets it. ``published`` is the newest node status; it can be read from any thread.
     A node keeps no state on its disk: everything that must survive a restart is stored in Kafka.
     """
 
@@ -123,6 +126,7 @@ class Node:
         self.flows = NodeFlows(settings, identity, self.lease_service, self._engine, supervisor=flow_supervisor)
         self._clusters = ClusterWatch(settings.flows)
         self.file = file
+        self.audit_file_error: Callable[[], str | None] = lambda: None
         self._tasks: list[asyncio.Task[None]] = []
         self._shared: Mapping[str, str] = {}
         self.published = self._status()
@@ -171,7 +175,17 @@ class Node:
         supervisor = self.flows.get(Flow(source, target))
         return supervisor.leader_context() if supervisor is not None else None
 
-    async def carry_out(self, flow: Flow, command: Command, status: Callable[[], Awaitable[FlowStatus]]) -> str:
+    def audit(self, entry: AuditEntry, *, stored: bool = False) -> None:
+        """Log what was done; ``stored``: write it to the audit topic of its flow, too."""
+        audit_log.write(entry)
+        if stored and entry.flow is not None:
+            supervisor = next((one for one in self.flows.supervisors if str(one.settings.flow) == entry.flow), None)
+            if supervisor is not None:
+                supervisor.audit(entry)
+
+    async def carry_out(
+        self, flow: Flow, command: Command, origin: CommandOrigin, status: Callable[[], Awaitable[FlowStatus]]
+    ) -> str:
         """Run a command for a flow that this node leads; return a message about its effect.
 
         Raises CommandRefusedError.
@@ -179,7 +193,7 @@ class Node:
         supervisor = self.flows.get(flow)
         if supervisor is None:
             raise CommandRefusedError(f"there is no flow {flow} on this node", is_unknown=True)
-        return await supervisor.carry_out(command, status)
+        return await supervisor.carry_out(command, origin, status)
 
     async def losses(self, flow: Flow) -> tuple[Loss, ...]:
         """Return every recorded loss of a flow of this node. Raises LossesUnreadableError."""
@@ -211,7 +225,8 @@ class Node:
     def _status(self) -> NodeStatus:
         engine = self.lease_service.board.engines.get(EngineRole.MAIN)
         flows = [self._with_engine_errors(flow.status(), flow.settings) for flow in self.flows.all]
-        flows = [replace(flow, reasons=(*flow.reasons, *self.file.reasons)) for flow in flows]
+        unwritten = [] if (error := self.audit_file_error()) is None else [error]
+        flows = [replace(flow, reasons=(*flow.reasons, *self.file.reasons, *unwritten)) for flow in flows]
         return NodeStatus(
             node_id=self._identity.node_id,
             version=self._identity.version,

@@ -15,6 +15,7 @@ from fastapi import FastAPI
 
 from mm2.config.reload.sources import LoadedConfig
 from mm2.config.settings import NodeSettings
+from mm2.core.access.audit import AuditOutcome, of_file
 from mm2.core.lanes.lease import LeaseEndpoint
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.printable import printable_lines
@@ -24,6 +25,7 @@ from mm2.node.reload.file_watch import FileWatch
 from mm2.node.status.status_model import NodeStatus
 from mm2.node.supervisor import Node
 from mm2.program.addresses import node_id
+from mm2.program.audit_file import AuditFile
 from mm2.program.log_lines import banner, flow_lines
 from mm2.program.logs import set_up
 from mm2.program.serving import Serving
@@ -71,6 +73,7 @@ class _Program:
 
     async def run(self) -> int:
         self._take_signals()
+        self._open_audit()
         try:
             await self._lease_server.start()
             await self._serving.open()
@@ -110,6 +113,23 @@ class _Program:
         await self._serving.close()
         await self._lease_server.stop(within=1.0)
 
+    def _open_audit(self) -> None:
+        """Open mm2.audit.file, and write which file the node starts with."""
+        if (path := self._settings.own.audit_file) is not None:
+            audit_file = AuditFile(self._settings.path.parent / path.strip())
+            audit_file.open()
+            self._node.audit_file_error = lambda: audit_file.error
+        self._node.audit(
+            of_file(
+                "start",
+                AuditOutcome.DONE,
+                file=str(self._settings.path),
+                sha256=self._watch.sha256,
+                node=self._identity.node_id,
+                time_ms=time.time_ns() // 1_000_000,
+            )
+        )
+
     # -- signals
 
     def _take_signals(self) -> None:
@@ -119,11 +139,12 @@ class _Program:
         loop.add_signal_handler(signal.SIGHUP, self._watch.ask)
 
     def _take_over(self, settings: NodeSettings) -> None:
-        """Apply the log level and the listeners' certificates of a reloaded file."""
+        """Apply the log level, the tokens and the listeners' certificates of a reloaded file."""
         self._settings = settings
         if settings.own.log_level != self._log_level:
             self._log_level = settings.own.log_level
             set_up(level=self._log_level, log_format=settings.own.log_format)
+        self._serving.use(settings.tokens)
         if self._serving.renew(settings.listening):
             self._node.use_lane_place(self._lease_place())
 

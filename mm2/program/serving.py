@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
+import time
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
 from mm2.config.settings import NodeSettings
+from mm2.core.access.audit import of_failed_logins
+from mm2.core.access.callers import NamedToken
+from mm2.core.access.failed_logins import FailedLoginReport
 from mm2.core.lanes.lease import LeaseEndpoint
 from mm2.core.settings.listener import ClientAuth, ListenerSettings, ServerTls
 from mm2.kafka.connection.security import ssl_context
 from mm2.kafka.errors import SecuritySettingsInvalid
 from mm2.node.commands.registry import command_types
+from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.supervisor import Node
 from mm2.program.addresses import advertised_of, listeners_of
 from mm2.program.logs import last_lines
+from mm2.rest.access.gate import AccessGate
 from mm2.rest.app import rest_app
 from mm2.rest.endpoint import RestContext
 from mm2.rest.internal.lease_api import lane_router
 from mm2.rest.internal.peers import Peers
 from mm2.rest.merge.cluster_view import ClusterView
-from mm2.rest.public.admin import AdminGate
 from mm2.rest.server.allowed_hosts import own_names
 from mm2.rest.server.lane_identity import LaneIdentity, issue_lane_identity
 from mm2.rest.server.listeners import Listener, ListenerError, advertised_url, lease_place
@@ -29,6 +36,9 @@ from mm2.rest.server.server import RestServer, close_listeners, open_listeners
 from mm2.rest.server.tls import RenewableContext
 
 log = logging.getLogger("mm2.rest")
+
+REPORT_LOGINS_EVERY_S = 5.0
+"""How often to look for failed logins to report, which are reported once a minute."""
 
 CLOSE_WITHIN_S = 1.0
 """Time for open REST requests after the node has drained."""
@@ -45,6 +55,14 @@ class Serving:
         self._listening = settings.listening
         self._peers: RenewableContext | None = None
         self._lanes: LaneIdentity | None = None
+        own = settings.own
+        self._gate = AccessGate(
+            enabled=own.rest_admin,
+            token=own.rest_admin_token,
+            tokens=settings.tokens,
+            read_needs_token=own.rest_read == "token",
+            report=self._report,
+        )
         self.urls: list[str] = []
 
     @property
@@ -71,7 +89,8 @@ class Serving:
             leader_contexts=node.leader_context,
             peers=peers,
             view=view,
-            gate=AdminGate(enabled=own.rest_admin, token=own.rest_admin_token),
+            gate=self._gate,
+            audit=node.audit,
             commands=command_types(),
             carry_out=node.carry_out,
             losses=node.losses,
@@ -87,7 +106,22 @@ class Serving:
                 self._lanes = issue_lane_identity()
         self._servers = await open_listeners(app, listeners, self._server_tls(listening))
         self._opened.push_async_callback(close_listeners, self._servers, CLOSE_WITHIN_S)
+        reporting = asyncio.create_task(self._report_failed_logins(), name="failed logins")
+        self._opened.push_async_callback(cancel_and_wait, [reporting])
         self.urls = [advertised_url(self._bound, advertised_of(self._settings.rest), own_host=socket.gethostname())]
+
+    def use(self, tokens: Sequence[NamedToken]) -> None:
+        """Accept these tokens instead of the former ones of mm2.rest.tokens.file."""
+        self._gate.use(tokens)
+
+    def _report(self, report: FailedLoginReport) -> None:
+        now = time.time_ns() // 1_000_000
+        self._node.audit(of_failed_logins(report, node=self._node.published.node_id, time_ms=now))
+
+    async def _report_failed_logins(self) -> None:
+        while True:
+            await asyncio.sleep(REPORT_LOGINS_EVERY_S)
+            self._gate.report_due()
 
     def renew(self, listening: ListenerSettings) -> bool:
         """Use the certificates and keys of ``listening`` for new connections; return whether anything changed.

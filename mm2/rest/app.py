@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from email.utils import formatdate
 from importlib.metadata import version
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI, Request
 from starlette.datastructures import MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -120,8 +120,13 @@ def rest_app(
         add_response_headers(app, listening)
     add_refusals(app)
     loaded: list[Endpoint] = [pkgutil.resolve_name(name) for name in endpoints.values()]
+
+    async def with_token(request: Request) -> None:
+        context.gate.may_read(request)
+
     for endpoint in loaded:
-        app.include_router(endpoint.router(context))
+        checks = () if endpoint.needs_no_token else (Depends(with_token),)
+        app.include_router(endpoint.router(context), dependencies=checks)
     shares = [endpoint.share for endpoint in loaded if endpoint.share is not None]
     app.include_router(share_router(context.status, context.leader_contexts, shares, context.story))
     return app

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
+from mm2.core.access.audit import AuditEntry, CommandOrigin
 from mm2.core.coordination.commands import Command, CommandRefusedError
 from mm2.core.coordination.leader_context import LeaderContext
 from mm2.core.coordination.query_history_records import QueriesUnreadableError, QueryHistories
@@ -23,11 +24,11 @@ from mm2.node.commands.pause import Pause
 from mm2.node.commands.registry import command_types
 from mm2.node.commands.restart import RestartTask
 from mm2.node.status.status_model import FlowStatus, NodeStatus
+from mm2.rest.access.gate import AccessGate
 from mm2.rest.app import ENDPOINTS, rest_app
 from mm2.rest.endpoint import RestContext
 from mm2.rest.internal.peers import Peers
 from mm2.rest.merge.cluster_view import ClusterView
-from mm2.rest.public.admin import AdminGate
 from mm2.rest.server.server import RestServer
 from tests.contract.samples import LOSS, QUERIES, node
 
@@ -35,7 +36,7 @@ A_B = Flow("A", "B")
 KEY = SessionKey(secret=b"k" * 32, algorithm="HmacSHA256", created_ms=0)
 OTHER_KEY = SessionKey(secret=b"o" * 32, algorithm="HmacSHA256", created_ms=1)
 WholeFlow = Callable[[], Awaitable[FlowStatus]]
-CarryOut = Callable[[Flow, Command, WholeFlow], Awaitable[str]]
+CarryOut = Callable[[Flow, Command, CommandOrigin, WholeFlow], Awaitable[str]]
 TOKEN = "open-sesame-open"
 PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For clients of plain HTTP: without it, each client would load all system certificates."""
@@ -66,8 +67,9 @@ class CommandLog:
 
     def __init__(self) -> None:
         self.done: list[Command] = []
+        self.origins: list[CommandOrigin] = []
 
-    async def carry_out(self, flow: Flow, command: Command, status: WholeFlow) -> str:
+    async def carry_out(self, flow: Flow, command: Command, origin: CommandOrigin, status: WholeFlow) -> str:
         if isinstance(command, RestartTask) and command.task.endswith("-9"):
             raise CommandRefusedError(f"{flow} has no task {command.task}", is_unknown=True)
         if isinstance(command, Pause) and "secret" in command.topics:
@@ -75,7 +77,24 @@ class CommandLog:
         if isinstance(command, AcceptLoss) and command.partition == 9:
             raise CommandRefusedError("no loss of topic orders partition 9 stopped anything", is_unknown=True)
         self.done.append(command)
+        self.origins.append(origin)
         return "it is done"
+
+
+class AuditRecords:
+    """Keeps audit records: all of them, those for the topic, and how many ``commands`` were executed at each."""
+
+    def __init__(self, commands: CommandLog | None = None) -> None:
+        self.all: list[AuditEntry] = []
+        self.stored: list[AuditEntry] = []
+        self.executed: list[int] = []
+        self._commands = commands or CommandLog()
+
+    def __call__(self, entry: AuditEntry, *, stored: bool = False) -> None:
+        self.all.append(entry)
+        self.executed.append(len(self._commands.done))
+        if stored:
+            self.stored.append(entry)
 
 
 async def recorded_losses(flow: Flow) -> tuple[Loss, ...]:
@@ -90,7 +109,7 @@ def recorded_queries(flow: Flow) -> QueryHistories:
     return QUERIES
 
 
-def rest_context(peers: Peers, gate: AdminGate = AdminGate(enabled=False, token=None)) -> RestContext:  # noqa: B008
+def rest_context(peers: Peers, gate: AccessGate = AccessGate(enabled=False, token=None)) -> RestContext:  # noqa: B008
     """Return the REST context of a node that belongs to no flow, for its own endpoints."""
     return RestContext(
         status=node,
@@ -98,6 +117,7 @@ def rest_context(peers: Peers, gate: AdminGate = AdminGate(enabled=False, token=
         peers=peers,
         view=ClusterView(lambda _source, _target: None, peers),
         gate=gate,
+        audit=AuditRecords(),
         commands=command_types(),
         carry_out=CommandLog().carry_out,
         losses=recorded_losses,
@@ -119,11 +139,14 @@ class RestNode:
         within: float = 30.0,
         share_s: float | None = 30.0,
         admin: bool = True,
+        gate: AccessGate | None = None,
         endpoints: Mapping[str, str] = ENDPOINTS,
         carry_out: CarryOut | None = None,
     ) -> None:
         self.name = name
         self.commands = CommandLog()
+        self.audit = AuditRecords(self.commands)
+        self.gate = gate or AccessGate(enabled=admin, token=TOKEN)
         self.times_asked = 0
         self.read_losses = recorded_losses
         self.stories: dict[TopicPartition, PartitionStory] = {}
@@ -136,7 +159,8 @@ class RestNode:
             leader_contexts=self._leader_context,
             peers=self.peers,
             view=self.view,
-            gate=AdminGate(enabled=admin, token=TOKEN),
+            gate=self.gate,
+            audit=self.audit,
             commands=command_types(),
             carry_out=carry_out or self.commands.carry_out,
             losses=self._losses,
@@ -172,13 +196,14 @@ async def rest_nodes(
     within: float = 30.0,
     share_s: float | None = 30.0,
     admin: bool = True,
+    gate: AccessGate | None = None,
     endpoints: Mapping[str, str] = ENDPOINTS,
     carry_out: CarryOut | None = None,
 ) -> AsyncIterator[list[RestNode]]:
     """Start nodes that listen on loopback.
 
     ``within``: seconds a node waits for another; ``share_s``: the same for a share of a flow, None: as long as in
-    production; ``admin``: mm2.rest.admin.
+    production; ``admin``: mm2.rest.admin; ``gate``: the same for all nodes.
     """
     async with AsyncExitStack() as stack:
         nodes = [
@@ -189,6 +214,7 @@ async def rest_nodes(
                 within=within,
                 share_s=share_s,
                 admin=admin,
+                gate=gate,
                 endpoints=endpoints,
                 carry_out=carry_out,
             )

@@ -20,6 +20,7 @@ from tests.unit.config import files
 NODE = SimpleNamespace(
     leader_context=lambda _source, _target: None,
     carry_out=None,
+    audit=None,
     losses=recorded_losses,
     query_histories=recorded_queries,
     story=None,

@@ -11,10 +11,10 @@ from mm2.node.commands.pause import Pause
 from mm2.node.commands.refresh import Refresh
 from mm2.node.commands.restart import RestartTask
 from mm2.node.commands.resume import Resume
+from mm2.rest.access.gate import AccessGate
 from mm2.rest.app import rest_app
 from mm2.rest.internal.peers import PeerError, PeerRequest, Peers
 from mm2.rest.internal.signed_calls import NO_SUCH_BODY
-from mm2.rest.public.admin import AdminGate
 from mm2.rest.public.docs import docs_page
 from mm2.rest.server.server import RestServer
 from tests.contract.certificates import caller_context, https_file, node_context
@@ -118,7 +118,7 @@ async def test_missing_or_wrong_token_is_rejected(authorization: str | None, mes
         assert node.commands.done == []
 
 
-async def refresh_on(host: str, gate: AdminGate, *, bind: str) -> tuple[int, str]:
+async def refresh_on(host: str, gate: AccessGate, *, bind: str) -> tuple[int, str]:
     """Send a refresh over plain HTTP to a node that leads nothing.
 
     An authorized request fails only because the flow is unknown.
@@ -136,9 +136,9 @@ async def refresh_on(host: str, gate: AdminGate, *, bind: str) -> tuple[int, str
 
 @pytest.mark.parametrize(
     "gate",
-    [AdminGate(enabled=False, token=TOKEN), AdminGate(enabled=True, token=None), AdminGate(enabled=True, token="")],
+    [AccessGate(enabled=False, token=TOKEN), AccessGate(enabled=True, token=None), AccessGate(enabled=True, token="")],
 )
-async def test_node_without_admin_rejects_commands(gate: AdminGate) -> None:
+async def test_node_without_admin_rejects_commands(gate: AccessGate) -> None:
     code, detail = await refresh_on("127.0.0.1", gate, bind="127.0.0.1")
     assert code == 403
     assert "mm2.rest.admin = true" in detail
@@ -162,7 +162,7 @@ async def test_node_without_admin_rejects_forwarded_commands() -> None:
 
 
 async def test_plain_http_commands_are_accepted_from_the_local_machine_only() -> None:
-    gate = AdminGate(enabled=True, token=TOKEN)
+    gate = AccessGate(enabled=True, token=TOKEN)
     assert (await refresh_on("127.0.0.1", gate, bind=""))[0] == 404  # an IPv4 caller on a socket for both protocols
     outside = [
         address.address
@@ -177,7 +177,7 @@ async def test_plain_http_commands_are_accepted_from_the_local_machine_only() ->
 
 
 def test_commands_in_the_api_description() -> None:
-    gate = AdminGate(enabled=True, token=TOKEN)
+    gate = AccessGate(enabled=True, token=TOKEN)
     page = docs_page(rest_app(rest_context(Peers(PLAIN), gate)).openapi())
     for path in ("pause", "resume", "tasks/{task}/restart", "refresh"):
         assert f"POST /flows/{{source}}/{{target}}/{path}" in page

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from mm2.core.access.audit import CommandOrigin
 from mm2.core.coordination.command_records import decode_command, encode_command
 from mm2.core.coordination.commands import Command
 from mm2.core.naming.names import Flow
@@ -54,7 +55,7 @@ async def test_added_endpoints_are_served() -> None:
 async def test_added_command_reaches_every_node(announce: None) -> None:
     published: Any = []
 
-    async def carry_out(_: Flow, command: Command, __: WholeFlow) -> str:
+    async def carry_out(_: Flow, command: Command, __: CommandOrigin, ___: WholeFlow) -> str:
         return await registry.carry_out(command, published)
 
     async with (

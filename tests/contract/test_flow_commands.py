@@ -94,7 +94,7 @@ async def test_token_is_read_from_the_file(mm2: Mm2, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "token", "code", "message"),
     [
-        (("refresh", "URL", *FLOW), "", 2, "set MM2_REST_ADMIN_TOKEN"),
+        (("refresh", "URL", *FLOW), "", 2, "set MM2_TOKEN to yours, or MM2_REST_ADMIN_TOKEN"),
         (("refresh", "URL", *FLOW), "x", 2, "rejected the command: wrong token"),
         (("refresh", "URL", "--flow", "A->C"), TOKEN, 2, "rejected the command: no flow A->C on this node"),
         (("refresh", "URL", "--flow", "A"), TOKEN, 2, "'A' is not a flow: write --flow 'A->B', in quotes"),

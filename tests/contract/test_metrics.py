@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from mm2.core.access.failed_logins import LoginFailure
 from mm2.core.lanes.bottlenecks import Bottleneck
 from mm2.core.lanes.counters import Histogram, PartitionCounters, SourceTaskCounters
 from mm2.core.lanes.partition_steps import Wait
@@ -93,6 +94,7 @@ async def test_names_labels_and_values(serve: Serve) -> None:
         labelled("mm2_node_info", node="node-1", version="0.1.0"): 1,
         labelled("mm2_node_start_time_seconds"): 1_700_000_000,
         labelled("mm2_config_last_reload_seconds"): 1_700_000_000,
+        **{labelled("mm2_rest_failed_logins_total", reason=reason): 0 for reason in LoginFailure},
         labelled("mm2_config_last_reload_successful"): 1,
         labelled("mm2_lane_buffer_used_bytes", lane="0"): 4096,
         labelled("mm2_lane_buffer_limit_bytes", lane="0"): 65536,

@@ -17,7 +17,14 @@ from tests.contract.certificates import https_file
 from tests.lab.listeners import Authority
 
 NODE = SimpleNamespace(
-    leader_context=None, carry_out=None, losses=None, query_histories=None, story=None, log=None, published=None
+    leader_context=None,
+    carry_out=None,
+    audit=None,
+    losses=None,
+    query_histories=None,
+    story=None,
+    log=None,
+    published=None,
 )
 
 

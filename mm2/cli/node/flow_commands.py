@@ -3,60 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from ipaddress import ip_address
-from urllib.parse import quote, urlsplit
+from dataclasses import replace
+from urllib.parse import quote
 
 from mm2.cli.errors import DONE, UsageError
-from mm2.cli.node.node_address import admin_token, node_context, node_urls
+from mm2.cli.node.node_address import NodeAccess, admin_token, is_safe, node_context, node_urls
 from mm2.cli.node.node_client import fetch_flows, first_answering, read_flows, send_command
 from mm2.cli.parameters import whole_number
 from mm2.config.grammar.environment import Environment
 from mm2.core.printable import printable_lines
 
 
-def pause(node: str, *, flow: str, topic: Sequence[str] = ()) -> int:
-    """Pause a flow or topics. Raises CommandError."""
-    return _command(node, flow, "pause", {"topics": topic})
+def pause(node: str, *, flow: str, topic: Sequence[str] = (), reason: str | None = None) -> int:
+    """Pause a flow or topics. ``reason``, of this and the others: for the audit records. Raises CommandError."""
+    return _command(node, flow, "pause", {"topics": topic}, reason)
 
 
-def resume(node: str, *, flow: str, topic: Sequence[str] = ()) -> int:
+def resume(node: str, *, flow: str, topic: Sequence[str] = (), reason: str | None = None) -> int:
     """Resume a flow or topics. Raises CommandError."""
-    return _command(node, flow, "resume", {"topics": topic})
+    return _command(node, flow, "resume", {"topics": topic}, reason)
 
 
-def restart(node: str, task: str, *, flow: str) -> int:
+def restart(node: str, task: str, *, flow: str, reason: str | None = None) -> int:
     """Restart one task. Raises CommandError."""
-    return _command(node, flow, f"tasks/{quote(task, safe='')}/restart", {})
+    return _command(node, flow, f"tasks/{quote(task, safe='')}/restart", {}, reason)
 
 
-def refresh(node: str, *, flow: str) -> int:
+def refresh(node: str, *, flow: str, reason: str | None = None) -> int:
     """Read topics and groups now. Raises CommandError."""
-    return _command(node, flow, "refresh", {})
+    return _command(node, flow, "refresh", {}, reason)
 
 
-def accept_loss(node: str, *, topic: str | None = None, partition: str | None = None, flow: str | None = None) -> int:
+def accept_loss(
+    node: str,
+    *,
+    topic: str | None = None,
+    partition: str | None = None,
+    flow: str | None = None,
+    reason: str | None = None,
+) -> int:
     """Continue after the loss that stopped a partition or a flow. Raises CommandError."""
     body: dict[str, object] = {} if topic is None else {"topic": topic}
     if partition is not None:
         if topic is None:
             raise UsageError("--partition needs --topic")
         body["partition"] = whole_number("--partition", partition, "a partition number")
-    return _command(node, flow or _only_flow(node), "accept-loss", body)
+    return _command(node, flow or _only_flow(node), "accept-loss", body, reason)
 
 
-def skip(node: str, *, topic: str, partition: str, offset: str, flow: str | None = None) -> int:
+def skip(
+    node: str, *, topic: str, partition: str, offset: str, flow: str | None = None, reason: str | None = None
+) -> int:
     """Skip what cannot be copied at a source offset. Raises CommandError."""
     body = {
         "topic": topic,
         "partition": whole_number("--partition", partition, "a partition number"),
         "offset": whole_number("--offset", offset, "an offset"),
     }
-    return _command(node, flow or _only_flow(node), "skip", body)
+    return _command(node, flow or _only_flow(node), "skip", body, reason)
 
 
 def _only_flow(node: str) -> str:
     """Return the only enabled flow of a node. Raises CommandError."""
-    context = node_context(node)
+    context = _context(node)
     flows = first_answering(node_urls(node), lambda url: read_flows(fetch_flows(url, context), url))
     enabled = [flow.flow for flow in flows if flow.enabled]
     if len(enabled) != 1:
@@ -64,31 +73,26 @@ def _only_flow(node: str) -> str:
     return enabled[0]
 
 
-def _command(node: str, flow: str, what: str, body: Mapping[str, object]) -> int:
+def _context(node: str) -> NodeAccess:
+    return replace(node_context(node), token=admin_token(node, Environment()))
+
+
+def _command(node: str, flow: str, what: str, body: Mapping[str, object], reason: str | None) -> int:
     source, arrow, target = flow.replace(" ", "").partition("->")
     if not (source and arrow and target):
         raise UsageError(
             f"{flow!r} is not a flow: write --flow 'A->B', in quotes, because > redirects output in shells"
         )
     path = f"/flows/{quote(source, safe='')}/{quote(target, safe='')}/{what}"
-    urls = [url for url in node_urls(node) if _is_safe(url)]
+    if reason is not None:
+        path += f"?reason={quote(reason, safe='')}"
+    urls = [url for url in node_urls(node) if is_safe(url)]
     if not urls:
         raise UsageError(
             f"the token would be sent unencrypted to {', '.join(node_urls(node))}: use an https URL, or run the "
             "command on the node's own machine with 127.0.0.1"
         )
-    token, context = admin_token(node, Environment()), node_context(node)
-    taken = first_answering(urls, lambda url: send_command(url, context, path=path, body=body, token=token))
+    context = _context(node)
+    taken = first_answering(urls, lambda url: send_command(url, context, path=path, body=body))
     print(printable_lines(f"{taken.flow}: {taken.effect} (node {taken.node})"))  # noqa: T201 the output of a command
     return DONE
-
-
-def _is_safe(url: str) -> bool:
-    """Return whether requests to ``url`` are encrypted or stay on this machine."""
-    parts = urlsplit(url)
-    if parts.scheme.lower() != "http" or parts.hostname == "localhost":
-        return True  # an invalid URL is reported when the request is sent
-    try:
-        return ip_address(parts.hostname or "").is_loopback
-    except ValueError:
-        return False

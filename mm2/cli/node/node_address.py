@@ -1,11 +1,15 @@
-"""The URL, the trusted certificates and the admin token of a node, from its URL or its file."""
+"""The URL, the trusted certificates and the token for a node, from its URL, its file and the environment."""
 
 from __future__ import annotations
 
+import os
 import ssl
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from mm2.cli.errors import UsageError
 from mm2.config.grammar import providers
@@ -26,6 +30,11 @@ LOOPBACK = "127.0.0.1"
 
 ADMIN = "mm2.rest.admin"
 BEARER = "mm2.rest.admin.token"
+READ = "mm2.rest.read"
+OWN_TOKEN = "MM2_TOKEN"  # noqa: S105 a name
+"""The variable with the token of the person or program that runs a command: not an option of the command line, which
+every user of the machine can read."""
+
 _ADDRESS_KEYS = ("listeners", "dedicated.mode.enable.internal.rest")
 _ADVERTISED = "rest.advertised."
 
@@ -51,14 +60,17 @@ def node_urls(node: str) -> tuple[str, ...]:
 
 
 def admin_token(node: str, environment: Environment) -> str:
-    """Return the token for commands: from the file, or for a URL from the environment. Raises UsageError."""
+    """Return the token for commands: from the environment, or the one of the node's file. Raises UsageError."""
+    if own := _own_token():
+        return own
     if "://" in node:
         if token := environment.rest_admin_token:
             return token.strip()
         from mm2.config.grammar.environment import BEARER_VARIABLE  # noqa: PLC0415 as above
 
         raise UsageError(
-            f"commands need the node's token: set {BEARER_VARIABLE} to its {BEARER}, or use its file instead of the URL"
+            f"commands need a token: set {OWN_TOKEN} to yours, or {BEARER_VARIABLE} to the node's {BEARER}, or"
+            " use its file instead of the URL"
         )
     keys = {key: value.text.strip() for key, value in _properties(node, (ADMIN, BEARER).__contains__).items()}
     if keys.get(ADMIN, "").lower() != "true" or not keys.get(BEARER):
@@ -68,7 +80,50 @@ def admin_token(node: str, environment: Environment) -> str:
     return keys[BEARER]
 
 
-def node_context(node: str) -> ssl.SSLContext:
+def _own_token() -> str | None:
+    return os.environ.get(OWN_TOKEN, "").strip() or None
+
+
+def _read_token(node: str) -> str | None:
+    """Return the token for reading: that of the environment, or the one of the node's file if it requires one; None:
+    none.
+
+    Only then it is read from the file, so that reading works without access to the file's secrets. Raises UsageError.
+    """
+    if (own := _own_token()) is not None or "://" in node:
+        return own
+    read = _properties(node, READ.__eq__).get(READ)
+    if read is None or read.text.strip() != "token":
+        return None
+    found = _properties(node, BEARER.__eq__).get(BEARER)
+    return None if found is None else found.text.strip()
+
+
+def is_safe(url: str) -> bool:
+    """Return whether a token may be sent to ``url``: requests are encrypted, or stay on this machine."""
+    parts = urlsplit(url)
+    if parts.scheme.lower() != "http" or parts.hostname == "localhost":
+        return True  # an invalid URL is reported when the request is sent
+    try:
+        return ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeAccess:
+    """What requests to a node need: the context for https, and a token; None: they are sent without one."""
+
+    tls: ssl.SSLContext
+    token: str | None = field(default=None, repr=False)
+
+
+def node_context(node: str) -> NodeAccess:
+    """Return what requests to ``node`` need. Raises UsageError."""
+    return NodeAccess(tls=_tls(node), token=_read_token(node))
+
+
+def _tls(node: str) -> ssl.SSLContext:
     """Return the TLS context for ``node``: for a file with its settings for requests between nodes, for a URL with the
     CAs that the system trusts, or those of SSL_CERT_FILE. Raises UsageError."""
     if "://" in node or not any(one.startswith("https:") for one in node_urls(node)):

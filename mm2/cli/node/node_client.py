@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import ssl
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 from urllib.parse import quote
@@ -12,6 +11,7 @@ import httpx
 from pydantic import TypeAdapter, ValidationError
 
 from mm2.cli.errors import CommandError, UsageError
+from mm2.cli.node.node_address import OWN_TOKEN, NodeAccess, is_safe
 from mm2.core.lanes.losses import Loss
 from mm2.node.status.status_model import ClusterStatus, FlowStatus
 from mm2.rest.merge.partition_merge import PARTITION_DETAILS, PartitionDetails
@@ -46,20 +46,20 @@ def first_answering(urls: Sequence[str], ask: Callable[[str], T]) -> T:
     raise UnreachableError("; ".join(unreachable))
 
 
-def fetch_flows(url: str, context: ssl.SSLContext) -> bytes:
-    """Return the body of GET ``url``/flows; ``context`` is for https. Raises CommandError."""
+def fetch_flows(url: str, context: NodeAccess) -> bytes:
+    """Return the body of GET ``url``/flows; ``context``: as `node_context` returns it. Raises CommandError."""
     answer = _request("GET", url, "/flows", context, within=ANSWER_WITHIN_S)
     if answer.status_code != httpx.codes.OK:
         raise CommandError(f"{url} is not an mm2 node (GET /flows returned {answer.status_code}): check the port")
     return answer.content
 
 
-def fetch(url: str, context: ssl.SSLContext, path: str) -> bytes:
+def fetch(url: str, context: NodeAccess, path: str) -> bytes:
     """Return the body of GET ``url`` + ``path``, whatever its status. Raises CommandError."""
     return _request("GET", url, path, context, within=ANSWER_WITHIN_S).content
 
 
-def fetch_clusters(url: str, context: ssl.SSLContext) -> tuple[ClusterStatus, ...]:
+def fetch_clusters(url: str, context: NodeAccess) -> tuple[ClusterStatus, ...]:
     """Return the clusters of the node at ``url``, whether they answer it; none from a node of an older release.
 
     Raises CommandError if the node does not answer.
@@ -79,7 +79,7 @@ def read_flows(body: bytes, url: str) -> tuple[FlowStatus, ...]:
         raise CommandError(f"{url} is not an mm2 node (unexpected response to GET /flows): check the port") from error
 
 
-def fetch_losses(url: str, context: ssl.SSLContext, source: str, target: str) -> tuple[Loss, ...]:
+def fetch_losses(url: str, context: NodeAccess, source: str, target: str) -> tuple[Loss, ...]:
     """Return every recorded loss of a flow of the node at ``url``. Raises CommandError."""
     path = f"/flows/{quote(source, safe='')}/{quote(target, safe='')}/losses"
     answer = _request("GET", url, path, context, within=LOSSES_WITHIN_S)
@@ -94,7 +94,7 @@ def fetch_losses(url: str, context: ssl.SSLContext, source: str, target: str) ->
     raise CommandError(f"{url}: {detail} (GET {path} returned {answer.status_code})")
 
 
-def fetch_partition(url: str, context: ssl.SSLContext, flow: FlowStatus, topic: str, partition: int) -> bytes:
+def fetch_partition(url: str, context: NodeAccess, flow: FlowStatus, topic: str, partition: int) -> bytes:
     """Return the body of GET ``url``/flows/…/partitions/…. Raises CommandError, UsageError if there is no partition."""
     place = "/".join(quote(part, safe="") for part in (flow.source, flow.target, "partitions", topic, str(partition)))
     answer = _request("GET", url, f"/flows/{place}", context, within=ANSWER_WITHIN_S)
@@ -114,15 +114,10 @@ def read_partition(body: bytes, url: str) -> PartitionDetails:
         raise CommandError(f"{url}: unexpected response: do node and command have the same release?") from error
 
 
-def send_command(
-    url: str, context: ssl.SSLContext, *, path: str, body: Mapping[str, object], token: str
-) -> CommandResponse:
+def send_command(url: str, context: NodeAccess, *, path: str, body: Mapping[str, object]) -> CommandResponse:
     """Send a command to the node at ``url``; ``path`` is relative to it. Raises UsageError if the flow, topic or task
     is unknown or the token is wrong, CommandError if the node rejects the command otherwise or does not respond."""
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    answer = _request(
-        "POST", url, path, context, within=TAKEN_WITHIN_S, body=json.dumps(body).encode(), headers=headers
-    )
+    answer = _request("POST", url, path, context, within=TAKEN_WITHIN_S, body=json.dumps(body).encode())
     try:
         if answer.is_success:
             return COMMAND_RESPONSE.validate_json(answer.content)
@@ -130,6 +125,8 @@ def send_command(
     except (ValueError, KeyError, TypeError):
         detail = None
     if answer.status_code == httpx.codes.UNPROCESSABLE_ENTITY:
+        if isinstance(detail, str) and detail.startswith("the reason"):
+            raise UsageError(f"{url} rejected the command: {detail}")
         raise UsageError(f"{url}: invalid topic names: they must not be empty, or a partition below 0")
     if not isinstance(detail, str) or detail == httpx.codes.get_reason_phrase(answer.status_code):
         raise CommandError(f"{url} is not an mm2 node (POST {path} returned {answer.status_code}): check the port")
@@ -141,16 +138,18 @@ def _request(
     method: str,
     url: str,
     path: str,
-    context: ssl.SSLContext,
+    context: NodeAccess,
     *,
     within: float,
     body: bytes | None = None,
-    headers: Mapping[str, str] | None = None,
 ) -> httpx.Response:
+    headers = {} if body is None else {"Content-Type": "application/json"}
+    if context.token is not None and is_safe(url):
+        headers["Authorization"] = f"Bearer {context.token}"
     try:
         # no proxies from the environment: the connection is direct
         limits = httpx.Timeout(within, connect=ANSWER_WITHIN_S)
-        with httpx.Client(timeout=limits, trust_env=False, verify=context) as client:
+        with httpx.Client(timeout=limits, trust_env=False, verify=context.tls) as client:
             answer = client.request(method, f"{url}{path}", content=body, headers=headers)
     except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
         raise CommandError(f"{url} is not a valid URL: write for example http://127.0.0.1:8083") from error
@@ -161,6 +160,8 @@ def _request(
 
     if answer.status_code == httpx.codes.MISDIRECTED_REQUEST:
         raise CommandError(f"{url}: {_detail(answer) or 'the node has another name'}")
+    if method == "GET" and answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+        raise CommandError(f"{url}: {_detail(answer) or 'the node rejected the request'} ({OWN_TOKEN} is sent if set)")
     return answer
 
 

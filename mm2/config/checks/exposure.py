@@ -22,12 +22,16 @@ _HTTP = re.compile(r"http://(?:\[(?P<ipv6>[^]]*)\]|(?P<host>[^:/]*))", re.IGNORE
 
 def check_exposure(properties: Properties, own: OwnSettings, rest: RestSettings, problems: ProblemLog) -> None:
     """Add warnings about the REST interface."""
-    if own.rest_admin and (url := _unencrypted(rest)) is not None and "listeners" in properties:
+    url = _unencrypted(rest) if "listeners" in properties else None
+    if url is not None and (own.rest_admin or own.rest_read == "token"):
+        key, what, who = ("mm2.rest.admin is true", "commands", "an operator who sends one")
+        if not own.rest_admin:
+            key, what, who = ("mm2.rest.read is token", "requests", "a program that sends one")
         properties["listeners"].warn(
             problems,
-            f"mm2.rest.admin is true, and {url} is not encrypted: commands of other machines are rejected there, but "
-            "an operator who sends one exposes the token",
-            "write listeners with https URLs, or with http://127.0.0.1 if all commands come from the node's machine",
+            f"{key}, and {url} is not encrypted: {what} of other machines are rejected there, but {who} exposes the "
+            "token",
+            f"write listeners with https URLs, or with http://127.0.0.1 if all {what} come from the node's machine",
         )
     if "*" in rest.access_control_allow_origin and "access.control.allow.origin" in properties:
         properties["access.control.allow.origin"].warn(

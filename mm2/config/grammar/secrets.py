@@ -41,8 +41,9 @@ _PART = re.compile(
 """A secret among the options of a login module or of Java, or in a URL."""
 
 
-_NEVER_SECRET_NAME = re.compile(r"(?:^|\.)mm2\.sql\.[^.]*\.(?:topics|file|transform)$")
-"""Users choose the NAME in these keys, such as ``mask-passwords``; it says nothing about their values."""
+_NEVER_SECRET_NAME = re.compile(r"(?:^|\.)mm2\.sql\.[^.]*\.(?:topics|file|transform)$|^mm2\.rest\.tokens\.file$")
+"""Users choose the NAME in these keys, such as ``mask-passwords``; it says nothing about their values. The file of
+tokens has only their digests."""
 
 _REFERENCE = re.compile(r"\$\{[^}]*\}")
 """``${dir:/run/secrets:password}`` is the location of a secret, not the secret."""

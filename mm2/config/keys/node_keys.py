@@ -209,7 +209,27 @@ class OwnSettings(EngineSettings):
     rest_admin_token: Annotated[OptionalString, _TOKEN] = node_key(
         "mm2.rest.admin.token",
         None,
-        "Token that commands must send: `Authorization: Bearer TOKEN` (secret).",
+        "Token of the operator `admin`: `Authorization: Bearer TOKEN`. Nodes sign forwarded commands with it (secret).",
+        local=True,
+    )
+    rest_tokens_file: OptionalString = live_key(
+        "mm2.rest.tokens.file",
+        None,
+        "File with tokens of persons and programs, a line `NAME ROLE SHA256` for each, read again when it changes "
+        "([Tokens](rest.md#tokens)).",
+        local=True,
+    )
+    rest_read: Annotated[String, one_of("open", "token")] = node_key(
+        "mm2.rest.read",
+        "open",
+        "Who can read the REST interface: `open`, everyone who can connect to it, or `token`, with a token of any "
+        "role. Health and the API description are always open.",
+        local=True,
+    )
+    audit_file: OptionalString = node_key(
+        "mm2.audit.file",
+        None,
+        "File to which the node also appends its audit records, mode 600 ([Audit](audit.md)).",
         local=True,
     )
     rest_allowed_hosts: Annotated[ListOf, _HOSTS] = node_key(

@@ -95,6 +95,13 @@ class FileDiff:
         return max(flows, deepest(self.node), *(flow.update_mode for flow in self.changed), UpdateMode.NOTHING)
 
     @property
+    def keys(self) -> tuple[str, ...]:
+        """The changed keys, and the flows that were added or removed."""
+        flows = [f"{flow} (added)" for flow in self.appeared] + [f"{flow} (removed)" for flow in self.vanished]
+        changes = [*(change for diff in self.changed for change in diff.changes), *self.node, *self.idle]
+        return tuple(dict.fromkeys([*flows, *(change.key for change in changes)]))
+
+    @property
     def says_the_same(self) -> bool:
         """Whether only comments, order and whitespace differ."""
         return not (self.appeared or self.vanished or self.changed or self.node or self.idle)

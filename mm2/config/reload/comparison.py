@@ -24,6 +24,7 @@ from mm2.config.keys.update_mode import UpdateMode
 from mm2.config.load import File
 from mm2.config.reload.changes import Change, FileDiff, FlowDiff
 from mm2.config.security.listeners import key_prefix
+from mm2.config.security.rest_tokens import TOKENS_FILE
 from mm2.config.settings import FlowSettings, NodeSettings
 from mm2.config.sql.topic_queries import TopicQueries
 from mm2.core.naming.names import Flow
@@ -101,7 +102,7 @@ class _Comparison:
 
     def node(self, old: ParsedConfig, new: ParsedConfig) -> tuple[Change, ...]:
         settings = (effective.of_node(reading.file.properties) for reading in (old, new))
-        return _once([*(change for _, change in self._changes(*settings)), *self._listener_contents(old, new)])
+        return _once([*(change for _, change in self._changes(*settings)), *self._node_contents(old, new)])
 
     def cover(self, flow: Flow, *readings: ParsedConfig) -> None:
         """Mark all lines of ``flow`` as reported: it is added or removed as a whole."""
@@ -140,11 +141,14 @@ class _Comparison:
                     change = self._change(setting.entry, setting.entry, setting.shown, setting.shown, UpdateMode.FLOW)
                     yield replace(change, content=True)
 
-    def _listener_contents(self, old: ParsedConfig, new: ParsedConfig) -> Iterator[Change]:
-        """Return the stores of listeners, and of calls to other nodes, whose content changed."""
+    def _node_contents(self, old: ParsedConfig, new: ParsedConfig) -> Iterator[Change]:
+        """Return the stores of listeners, and of calls to other nodes, and the file of tokens whose content changed."""
         before, now = old.settings.listening.peers, new.settings.listening.peers
         prefix = key_prefix(new.file.properties)
-        return self._stores(prefix, (before, now), (old, new), UpdateMode.RUNNING)
+        yield from self._stores(prefix, (before, now), (old, new), UpdateMode.RUNNING)
+        was, is_now = (_entries(reading.file).get(TOKENS_FILE) for reading in (old, new))
+        if is_now is not None and _text(was) == _text(is_now) and old.settings.tokens != new.settings.tokens:
+            yield replace(self._change(was, is_now, _text(was), _text(is_now), UpdateMode.RUNNING), content=True)
 
     def _election(
         self, before: FlowSettings, old: ParsedConfig, now: FlowSettings, new: ParsedConfig

@@ -2,10 +2,10 @@
 
 Besides the properties file these are the files that config providers read, the certificates and keys that
 ``ssl.….location`` names, the tokens, assertions and keys of OAuth, the keytabs, ticket caches and other files of
-logins, and the queries that ``mm2.sql.….file`` names. They are compared by content. That detects every kind of change
-(written in place, replaced by rename as editors do, a symbolic link swapped as Kubernetes does with ConfigMaps and
-Secrets) on every file system, including those with timestamps of whole seconds, and ignores ``touch``. They are a few
-kilobytes.
+logins, the queries that ``mm2.sql.….file`` names, and the tokens of ``mm2.rest.tokens.file``. They are compared by
+content. That detects every kind of change (written in place, replaced by rename as editors do, a symbolic link swapped
+as Kubernetes does with ConfigMaps and Secrets) on every file system, including those with timestamps of whole seconds,
+and ignores ``touch``. They are a few kilobytes.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from mm2.config.security.kerberos.krb5_files import Krb5ConfError, all_files, re
 from mm2.config.security.kerberos.krb5_module import MODULES, OptionsError, read_options
 from mm2.config.security.oauth.assertion import FILE, KEY_FILE, TEMPLATE
 from mm2.config.security.oauth.endpoint import URL, token_file
+from mm2.config.security.rest_tokens import TOKENS_FILE, tokens_path
 from mm2.config.security.sasl_properties import JAAS, jaas_file, read_jaas_file
 from mm2.config.sql.query_source import query_path
 
@@ -178,9 +179,14 @@ def named_files(file: File, directory: Path) -> tuple[Path, ...]:
         for name, value in file.properties.items()
         if sql_keys.is_sql_file(name) and value.text.strip()
     }
+    callers = {
+        tokens_path(value, directory)
+        for name, value in file.properties.items()
+        if name == TOKENS_FILE and value.text.strip()
+    }
     tokens = {path for name, entry in entries.items() if not entry.broken for path in oauth_files(name, entry.value)}
     logins = login_files(file.properties)
-    return tuple(sorted(stores | queries | tokens | logins | providers.files(entries)))
+    return tuple(sorted(stores | queries | callers | tokens | logins | providers.files(entries)))
 
 
 def sign(paths: Iterable[Path]) -> Signature:

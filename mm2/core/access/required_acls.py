@@ -103,6 +103,7 @@ class FlowFeatures:
     checkpoints: InternalTopic | None
     exact_offsets: InternalTopic | None
     dead_letters: InternalTopic | None
+    audit: InternalTopic | None
 
 
 def required_acls(features: FlowFeatures) -> tuple[RequiredAcl, ...]:
@@ -193,6 +194,8 @@ class _FlowAcls:
             yield from self._internal(role, features.exact_offsets, create, read, write)
         if features.dead_letters is not None:
             yield from self._internal(role, features.dead_letters, create, write)
+        if features.audit is not None:
+            yield from self._internal(role, features.audit, create, write)
 
     def _checkpoints(self, topic: InternalTopic) -> Iterator[RequiredAcl]:
         role, features = AclRole.CHECKPOINTS, self._features

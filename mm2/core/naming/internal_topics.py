@@ -1,7 +1,7 @@
 """Internal topics: their names, their cluster, and the configs they are created with (docs/reference/topics.md).
 
 They are compacted: only the last record of a key counts, and deletion by age would lose offsets of idle partitions. The
-exception is the dead-letter topic, in which every record counts.
+exceptions are the dead-letter topic and the audit topic, in which every record counts.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ DEAD_LETTER_CONFIGS: Mapping[str, str] = {
     "retention.bytes": "-1",
 }
 """Configs of a new dead-letter topic: a record that could not be copied must not be lost there either."""
+
+AUDIT_CONFIGS: Mapping[str, str] = {"retention.ms": "-1", "retention.bytes": "-1"}
+"""Configs of a new audit topic: how long records are kept is for the operator to decide, not for a broker's default."""
 
 STATUS_PARTITIONS = 5  # Connect's default of status.storage.partitions
 
@@ -191,5 +194,19 @@ def dead_letters(flow: Flow, *, name: str | None = None) -> InternalTopic:
         side=Side.TARGET,
         partitions=1,
         replication_factor_key="errors.deadletterqueue.topic.replication.factor",
+        cleanup_policy="delete",
+    )
+
+
+def audit(flow: Flow) -> InternalTopic:
+    """What operators did with the flow (`mm2.core.access.audit`), which Java does not have.
+
+    It has the replication factor of the losses. One partition, because the order of the records matters.
+    """
+    return InternalTopic(
+        name=f"mm2-audit.{flow.source}.internal",
+        side=Side.TARGET,
+        partitions=1,
+        replication_factor_key="checkpoints.topic.replication.factor",
         cleanup_policy="delete",
     )

@@ -35,6 +35,7 @@ from mm2.node.identity import NodeIdentity
 from mm2.node.leader.leader_loop import LeaderLoop
 from mm2.node.leader.leader_term import LeaderTerm
 from mm2.node.source.converted_copies import check_copies
+from mm2.node.store.audit_store import AuditQueue, AuditStore
 from mm2.node.store.config_store import ConfigStore
 from mm2.node.store.loss_store import LossStore
 from mm2.node.store.status_keeper import StatusKeeper
@@ -66,6 +67,7 @@ class FlowSession:
         identity: NodeIdentity,
         lease_service: LeaseService,
         retained: RetainedFlowState,
+        audit_queue: AuditQueue,
         *,
         leaving: bool,
     ) -> None:
@@ -74,6 +76,7 @@ class FlowSession:
         self._identity = identity
         self._lease_service = lease_service
         self._retained = retained
+        self._audit_queue = audit_queue
         self._leaving = leaving
         self._election: Election | None = None
         self._source: Cluster | None = None
@@ -120,6 +123,7 @@ class FlowSession:
             producer = await stack.enter_async_context(ControlProducer(await cluster(ClientRole.STATUSES)))
             self._keeper = StatusKeeper(settings, self._identity, producer, self.statuses, topics.status_partitions)
             self.losses = LossStore(settings, target, producer, partial(self._lease_service.wake, Wake.LOSSES))
+            self.audit = AuditStore(settings, target, producer, self._audit_queue)
             context = TaskContext(
                 settings=settings,
                 node_id=node_id,
@@ -167,6 +171,7 @@ class FlowSession:
             group.create_task(self.configs.follow(), name=f"{self._flow} configs")
             group.create_task(self.statuses.follow(self._target), name=f"{self._flow} statuses")
             group.create_task(self.losses.follow(), name=f"{self._flow} losses")
+            group.create_task(self.audit.follow(), name=f"{self._flow} audit")
             group.create_task(self.host.run(), name=f"{self._flow} tasks")
             group.create_task(self._keep_reviewing(), name=f"{self._flow} review")
             await self._follow_membership()

@@ -170,6 +170,7 @@ class FlowStatusBuilder:
             reasons += self._stopped()
             reasons += [session.leader.error.text, session.configs.error.text, session.statuses.error.text]
             reasons.append(session.losses.error.text)
+            reasons += session.audit.reasons
             reasons += session.leader_term.reasons() if session.leader_term is not None else []
             reasons += session.host.reasons()
         if parts is not None:

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from mm2.config.settings import FlowSettings
+from mm2.core.access.audit import AuditEntry, CommandOrigin
 from mm2.core.coordination.commands import Command, CommandRefusedError
 from mm2.core.coordination.leader_context import LeaderContext
 from mm2.core.coordination.query_history_records import QueriesUnreadableError, QueryHistories
@@ -35,6 +36,7 @@ from mm2.node.observe.source_observer import SourceObserver
 from mm2.node.source.converted_copies import CopiesConverted
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.status.status_model import FlowStatus
+from mm2.node.store.audit_store import AuditQueue
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +62,7 @@ class FlowSupervisor:
         self._leaving = False
         self._draining = False
         self._commanding = asyncio.Lock()
+        self._audit_queue = AuditQueue()
         self._duplicate_node_ids = DuplicateNodeIds()
 
     async def run(self) -> None:
@@ -84,7 +87,14 @@ class FlowSupervisor:
         return None if session is None or session.joined is None else session.source_offsets
 
     async def _run_session(self) -> None:
-        session = FlowSession(self.settings, self._identity, self._lease_service, self._retained, leaving=self._leaving)
+        session = FlowSession(
+            self.settings,
+            self._identity,
+            self._lease_service,
+            self._retained,
+            self._audit_queue,
+            leaving=self._leaving,
+        )
         async with session.connected():
             self._session = session
             self._error.clear()
@@ -165,7 +175,9 @@ class FlowSupervisor:
             accepted_algorithms=worker.inter_worker_verification_algorithms,
         )
 
-    async def carry_out(self, command: Command, status: Callable[[], Awaitable[FlowStatus]]) -> str:
+    async def carry_out(
+        self, command: Command, origin: CommandOrigin, status: Callable[[], Awaitable[FlowStatus]]
+    ) -> str:
         """Run a command for the flow, which this node leads; ``status`` returns the status of the whole flow.
 
         Raises CommandRefusedError.
@@ -180,8 +192,14 @@ class FlowSupervisor:
                 placement=self._retained.placement,
                 losses=session.losses,
                 status=status,
+                origin=origin,
             )
             return await carry_out(command, leader)
+
+    def audit(self, entry: AuditEntry) -> None:
+        """Write a record to the audit topic as soon as possible. A flow without one ignores it."""
+        if self.settings.enabled and self.settings.takes_commands:
+            self._audit_queue.add(entry)
 
     def story(self, partition: TopicPartition) -> PartitionStory:
         """Return what lanes of this node have reported of the partition besides its progress."""

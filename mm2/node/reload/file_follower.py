@@ -15,6 +15,7 @@ from mm2.config.reload.change_lines import broken_lines, broken_reason, changed_
 from mm2.config.reload.changes import Change
 from mm2.config.reload.comparison import ParsedConfig
 from mm2.config.settings import NodeSettings
+from mm2.core.access.audit import AuditOutcome, of_file
 from mm2.core.settings.listener import ListenerSettings
 from mm2.node.identity import NodeIdentity
 from mm2.node.reload.file_watch import Event, FileChanged, FileInvalid, FileUnchanged, FileWatch
@@ -26,13 +27,15 @@ def in_force(began: ParsedConfig, now: ParsedConfig) -> NodeSettings:
     """Return the settings of a node that started with ``began`` and has loaded ``now``. Elections need a restart of the
     node, so all flows, including added ones, use those of ``began``. Listeners take over renewed certificates and keys,
     but no other settings."""
-    bare = tuple(replace(flow, election=None) for flow in now.settings.flows)
+    commands = began.settings.own.rest_admin
+    bare = tuple(replace(flow, election=None, takes_commands=commands) for flow in now.settings.flows)
     return replace(
         began.settings,
         clusters=now.settings.clusters,
         credentials=now.settings.credentials,
         flows=read_elections(bare, began.file.properties, ProblemLog("")),  # a valid file
         listening=_renewed(began.settings.listening, now.settings.listening),
+        tokens=now.settings.tokens,
         own=began.settings.own.model_copy(update={"log_level": now.settings.own.log_level}),
     )
 
@@ -85,6 +88,7 @@ class FileFollower:
         path = self._watch.path
         match event:
             case FileChanged():
+                self._audit(AuditOutcome.ATTEMPTED, changed=event.diff.keys)
                 settings = self._take_over(event.reading)
                 for line in changed_lines(event.diff, event.pending):
                     log.info("%s", line)
@@ -94,6 +98,7 @@ class FileFollower:
                 self._node.file = file_status(self._watch, event.pending)
                 await self._node.reload(settings, event.diff)
                 log.info("%s: new configuration applied", path)
+                self._audit(AuditOutcome.DONE, changed=event.diff.keys)
             case FileUnchanged():
                 replaced = self._replaced(event.reading)
                 self._take_over(event.reading)
@@ -102,10 +107,26 @@ class FileFollower:
                 if not replaced or event.repaired:
                     log.info("%s", unchanged_line(path, repaired=event.repaired))
                 self._node.file = file_status(self._watch, event.pending)
+                self._audit(AuditOutcome.DONE, detail="no changes")
             case FileInvalid():
+                self._audit(AuditOutcome.REJECTED, detail=broken_reason(event.problems))
                 for line in broken_lines(path, event.problems):
                     log.error("%s", line)
                 self._node.file = _broken(self._node.file, event, path)
+
+    def _audit(self, outcome: AuditOutcome, *, detail: str = "", changed: tuple[str, ...] = ()) -> None:
+        self._node.audit(
+            of_file(
+                "reload",
+                outcome,
+                file=str(self._watch.path),
+                sha256=self._watch.sha256,
+                node=self._identity.node_id,
+                time_ms=time.time_ns() // 1_000_000,
+                detail=detail,
+                changed=changed,
+            )
+        )
 
     def _replaced(self, reading: ParsedConfig) -> list[str]:
         """Return the files of credentials whose content has changed."""

@@ -158,6 +158,11 @@ class FileWatch:
         self._reported: tuple[Problem, ...] = ()
         self._asked = asyncio.Event()
 
+    @property
+    def sha256(self) -> str:
+        """Digest of the file as it was read last, also if it is invalid; a reason if it could not be read."""
+        return self._signature[self.path]
+
     def ask(self) -> None:
         """Request that the file be read now even if it has not changed, as SIGHUP does. Call it on the event loop."""
         self._asked.set()

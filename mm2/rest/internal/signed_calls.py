@@ -23,6 +23,7 @@ from fastapi.exception_handlers import request_validation_exception_handler
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
+from mm2.core.access.audit import MOST_REASON
 from mm2.core.coordination.leader_context import CarryOut, Conflict, LeaderContext, SendOn
 from mm2.core.coordination.request_signing import (
     ALGORITHM_HEADER,
@@ -59,6 +60,8 @@ _STATUS = {
 NO_SUCH_BODY = (
     'invalid body: send none, or for pause and resume {"topics": ["NAME", ...]}, with Content-Type: application/json'
 )
+
+LONG_REASON = f"the reason has more than {MOST_REASON} characters"
 
 TOKENS_DIFFER = ": do all nodes of the flow have the same mm2.rest.admin.token?"
 
@@ -205,7 +208,8 @@ def add_refusals(app: FastAPI) -> None:
     async def not_understood(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         if request.url.path.startswith("/flows/"):
-            return JSONResponse({"detail": NO_SUCH_BODY}, HTTPStatus.UNPROCESSABLE_ENTITY)
+            long = any(one["loc"] == ("query", "reason") for one in error.errors())
+            return JSONResponse({"detail": LONG_REASON if long else NO_SUCH_BODY}, HTTPStatus.UNPROCESSABLE_ENTITY)
         return await request_validation_exception_handler(request, error)
 
     app.add_exception_handler(RefusalError, refused)

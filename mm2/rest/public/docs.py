@@ -105,4 +105,4 @@ def _router(_: RestContext) -> APIRouter:
     return router
 
 
-ENDPOINT = Endpoint(router=_router)
+ENDPOINT = Endpoint(router=_router, needs_no_token=True)

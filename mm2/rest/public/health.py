@@ -95,4 +95,4 @@ def _router(context: RestContext) -> APIRouter:
     return router
 
 
-ENDPOINT = Endpoint(router=_router)
+ENDPOINT = Endpoint(router=_router, needs_no_token=True)

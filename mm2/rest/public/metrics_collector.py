@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from itertools import accumulate
 
@@ -23,6 +23,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from mm2.core.access.failed_logins import LoginFailure
 from mm2.core.lanes.bottlenecks import Bottleneck
 from mm2.core.lanes.counters import BUCKETS, HistogramTotals
 from mm2.core.lanes.task_states import TaskState
@@ -82,6 +83,27 @@ class NodeCollector(Collector):
 
     def describe(self) -> Iterable[Metric]:
         """Return no metrics: registration must not read a state that does not exist yet."""
+        return ()
+
+
+class FailedLoginCollector(Collector):
+    """Collects the failed logins at the REST interface, of which ``counts`` returns all since the node started."""
+
+    def __init__(self, counts: Callable[[], Mapping[LoginFailure, int]]) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterator[Metric]:
+        failed = CounterMetricFamily(
+            "mm2_rest_failed_logins",
+            "REST requests that were rejected because of their token, since the node started.",
+            labels=("reason",),
+        )
+        for why, count in self._counts().items():
+            failed.add_metric((why,), count)
+        yield failed
+
+    def describe(self) -> Iterable[Metric]:
+        """Return no metrics, as `NodeCollector`."""
         return ()
 
 

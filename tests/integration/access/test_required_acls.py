@@ -186,6 +186,7 @@ def rounds(flow: GuardedFlow) -> list[tuple[list[RequiredAcl], Callable[[], None
         reject_a_record()
         add(source, binding(AclOperation.READ, TOPIC, principal="bob"))
         commit(source, GROUP, {(TOPIC, 0): 30})
+        assert run("mm2", "refresh", str(flow.node.file), "--flow", FLOW).code == 0, "it does not need the audit topic"
 
     of_both = flow.named(
         "READ on topic heartbeats of cluster A",
@@ -203,6 +204,7 @@ def rounds(flow: GuardedFlow) -> list[tuple[list[RequiredAcl], Callable[[], None
         "ALTER on cluster B",
         "READ on group with prefix orders- of cluster B",
         "WRITE on topic mm2-dead-letters.A.internal of cluster B",
+        "WRITE on topic mm2-audit.A.internal of cluster B",
     )
     of_positions = flow.named(
         "DESCRIBE on group with prefix orders- of cluster A",  # without DESCRIBE on the cluster, it would be invisible

@@ -5,8 +5,11 @@ They use https as the nodes of deploy/compose do: with the lines of its file, it
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import ssl
+import stat
 import subprocess
 import sys
 import time
@@ -18,12 +21,13 @@ import httpx
 import javaproperties
 import pytest
 
+from mm2.cli.errors import USAGE
 from mm2.core.coordination.request_signing import RequestLine, request_id
 from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster
 from tests.lab.commands import run
 from tests.lab.fixtures import unique_name
-from tests.lab.history import end_offset_sum
+from tests.lab.history import end_offset_sum, read_topic
 from tests.lab.node import Node
 from tests.lab.ports import HOST, release_port, reserve_port
 from tests.lab.records import plain, write
@@ -33,6 +37,7 @@ from tests.lab.verify import wait_until_copied
 from tests.lab.waiting import GaveUp, wait_until
 
 TOKEN = "open-sesame-open"
+ALICE = "token-of-alice-0123456789"
 PARTITIONS = 4
 RUNS = 180.0  # seconds until a node runs: two Sparks start concurrently
 SEEN = 30.0  # seconds until a change is visible on both nodes: three steps of 1 s each, but the cores are shared
@@ -60,6 +65,7 @@ class Flow:
             "mm2.lanes": "1",
             "mm2.rest.admin": "true",
             "mm2.rest.admin.token": TOKEN,
+            "mm2.audit.file": "audit.log",
             f"{self.target_alias}.session.timeout.ms": "6000",
             f"{self.target_alias}.heartbeat.interval.ms": "1500",
             f"{self.target_alias}->{self.source_alias}.emit.heartbeats.enabled": "false",
@@ -68,6 +74,9 @@ class Flow:
         self.certificates = scratch.directory("certificates")
         self.ca = self.certificates / "node-ca.pem"
         compose = javaproperties.loads(compose_file(self.certificates))
+        self.tokens = self.certificates / "tokens"
+        self.tokens.write_text(f"alice operator {hashlib.sha256(ALICE.encode()).hexdigest()}\n")
+        properties["mm2.rest.tokens.file"] = str(self.tokens)
         properties |= {key: value for key, value in compose.items() if key.startswith("listeners.https.")}
         self.ports = [reserve_port(), reserve_port()]
         self.nodes = [
@@ -186,11 +195,23 @@ def test_both_nodes_show_the_whole_flow(flow: Flow) -> None:
 
 def test_topic_is_paused_and_resumed_through_the_follower(flow: Flow) -> None:
     orders, users = flow.topics
-    _, follower = flow.leader()
+    leader, follower = flow.leader()
     flow.wait_copied(orders)
     flow.wait_copied(users)
-    result = run("mm2", "pause", str(follower.file), "--flow", flow.name, "--topic", orders)
+    words = ("pause", str(follower.file), "--flow", flow.name, "--topic", orders, "--reason", "CHG-1234")
+    result = run("mm2", *words, env={"MM2_TOKEN": ALICE})
     assert result.code == 0, result.stderr
+    wait_until(lambda: audited(flow), SEEN, "the audit topic has the record")
+    (record,) = audited(flow)
+    expected = {"what": "pause", "who": "alice", "role": "operator", "reason": "CHG-1234", "on": {"topics": [orders]}}
+    assert {key: record[key] for key in expected} == expected
+    assert (record["outcome"], record["from"], record["flow"]) == ("done", HOST, flow.name)
+    for node in (leader, follower):
+        file = node.file.parent / "audit.log"
+        lines = [one for one in map(json.loads, file.read_text().splitlines()) if one.get("id") == record["id"]]
+        assert [(one["who"], one["outcome"]) for one in lines] == [("alice", "attempted"), ("alice", "done")]
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert f'"who":"alice","role":"operator","from":"{HOST}"' in node.process.output()
 
     def paused() -> bool:
         shown = [flow.shown(node) for node in flow.nodes]
@@ -218,6 +239,28 @@ def test_topic_is_paused_and_resumed_through_the_follower(flow: Flow) -> None:
     result = run("mm2", "resume", str(follower.file), "--flow", flow.name, "--topic", orders)
     assert result.code == 0, result.stderr
     flow.wait_copied(orders)
+    wait_until(lambda: [one["who"] for one in audited(flow)] == ["alice", "admin"], SEEN, "the resume is recorded")
+
+
+def audited(flow: Flow) -> list[dict[str, Any]]:
+    """Return the records of the flow's audit topic."""
+    topic = f"mm2-audit.{flow.source_alias}.internal"
+    if not flow.target.partition_count(topic):
+        return []
+    return [json.loads(one.value or b"{}") for one in read_topic(flow.target.bootstrap, topic)[0]]
+
+
+def test_token_is_withdrawn_while_the_nodes_run(flow: Flow) -> None:
+    _, follower = flow.leader()
+
+    def code(token: str) -> int:
+        return run("mm2", "refresh", str(follower.file), "--flow", flow.name, env={"MM2_TOKEN": token}).code
+
+    assert code(ALICE) == 0
+    flow.tokens.write_text("# nobody\n")
+    wait_until(lambda: code(ALICE) == USAGE, SEEN, "the token of alice is rejected")
+    assert code(TOKEN) == 0
+    assert follower.metric("mm2_rest_failed_logins_total", reason="wrong-token") >= 1
 
 
 def test_health_check_of_compose(flow: Flow) -> None:

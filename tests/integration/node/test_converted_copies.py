@@ -16,6 +16,7 @@ from mm2.node.flow.flow_session import FlowSession
 from mm2.node.flow.retained_state import RetainedFlowState
 from mm2.node.identity import NodeIdentity
 from mm2.node.source.converted_copies import CopiesConverted
+from mm2.node.store.audit_store import AuditQueue
 from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
@@ -35,7 +36,9 @@ def session(source: KafkaCluster, target: KafkaCluster, a: str, topic: str) -> F
     assert settings is not None
     flow = next(one for one in settings.flows if one.enabled)
     identity = NodeIdentity(node_id="n", version="0")
-    return FlowSession(flow, identity, LeaseService(new_board(1), capacity=1), RetainedFlowState(), leaving=False)
+    return FlowSession(
+        flow, identity, LeaseService(new_board(1), capacity=1), RetainedFlowState(), AuditQueue(), leaving=False
+    )
 
 
 def write_copies(source: KafkaCluster, target: KafkaCluster, a: str, topic: str, *, changed: bool) -> None:

@@ -79,11 +79,11 @@ def test_trusted_certificates_of_an_https_node_are_read_from_its_file(tmp_path: 
     store = f"type = PEM\nssl.keystore.location = {PEM / 'identity.pem'}\n"
     trust = f"ssl.truststore.type = PEM\nssl.truststore.location = {PEM / 'ca.pem'}\n"
     file.write_text(f"clusters = A, B\nlisteners = https://:8443\nssl.keystore.{store}{trust}A.x = ${{no:such}}\n")
-    assert len(node_context(str(file)).get_ca_certs()) == 1
+    assert len(node_context(str(file)).tls.get_ca_certs()) == 1
     file.write_text("listeners = http://:8083\nssl.truststore.location = /no/such\n")
     system = len(ssl.create_default_context().get_ca_certs())
-    assert len(node_context(str(file)).get_ca_certs()) == system
-    assert len(node_context("https://mm2.example.org").get_ca_certs()) == system
+    assert len(node_context(str(file)).tls.get_ca_certs()) == system
+    assert len(node_context("https://mm2.example.org").tls.get_ca_certs()) == system
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_node_without_admin_is_an_error(tmp_path: Path, lines: str) -> None:
 
 def test_missing_token_for_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MM2_REST_ADMIN_TOKEN", raising=False)
-    with pytest.raises(UsageError, match=r"set MM2_REST_ADMIN_TOKEN to its mm2\.rest\.admin\.token"):
+    with pytest.raises(UsageError, match=r"or MM2_REST_ADMIN_TOKEN to the node's mm2\.rest\.admin\.token"):
         admin_token("http://mm2:8083", Environment())
 
 
@@ -162,4 +162,4 @@ def test_tls_terminated_by_a_proxy(tmp_path: Path) -> None:
     file = tmp_path / "mm2.properties"
     trust = f"ssl.truststore.type = PEM\nssl.truststore.location = {PEM / 'ca.pem'}\n"
     file.write_text(f"listeners = http://:8083\nrest.advertised.listener = https\n{trust}")
-    assert len(node_context(str(file)).get_ca_certs()) == 1
+    assert len(node_context(str(file)).tls.get_ca_certs()) == 1

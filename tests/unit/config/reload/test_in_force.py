@@ -77,3 +77,28 @@ def test_new_https_listeners_need_a_restart(tmp_path: Path) -> None:
     now = read(tmp_path, HTTPS.format(tmp_path / "node.pem"))
     assert in_force(began, now).listening == began.settings.listening
     assert compare(began, now).node
+
+
+def test_tokens_are_applied_and_the_admin_key_is_not(tmp_path: Path) -> None:
+    admin = "listeners = http://127.0.0.1:8083\nmm2.rest.admin = {}\nmm2.rest.admin.token = open-sesame-open\n"
+    lines = admin + "mm2.rest.tokens.file = tokens\nmm2.rest.read = {}\n"
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"alice viewer {'a' * 64}\n")
+    began = read(tmp_path, lines.format("true", "open"))
+    tokens.write_text(f"bob viewer {'b' * 64}\n")
+    now = read(tmp_path, lines.format("false", "token"))
+    found = in_force(began, now)
+    assert [one.name for one in found.tokens] == ["bob"]
+    assert (found.own.rest_read, {one.takes_commands for one in found.flows}) == ("open", {True})
+    changes = {change.key: change.update_mode for change in compare(began, now).node}
+    assert changes["mm2.rest.tokens.file"] is UpdateMode.RUNNING
+    assert changes["mm2.rest.read"] is changes["mm2.rest.admin"] is UpdateMode.NODE
+
+
+def test_path_of_the_tokens_is_applied(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).write_text(f"{name} viewer {'a' * 64}\n")
+    began, now = (read(tmp_path, f"mm2.rest.tokens.file = {name}\n") for name in ("one", "two"))
+    assert [one.name for one in in_force(began, now).tokens] == ["two"]
+    (change,) = compare(began, now).node
+    assert (change.old, change.new, change.content) == ("one", "two", False)

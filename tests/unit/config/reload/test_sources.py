@@ -111,3 +111,9 @@ def test_pipe_is_not_read(tmp_path: Path) -> None:
 def test_invalid_file_name() -> None:
     path = Path("a\0b")
     assert sign((path,)) == {path: "cannot be read: ValueError"}
+
+
+def test_file_of_tokens_is_watched(tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text(f"alice viewer {'a' * 64}\n")
+    assert tmp_path / "tokens" in taken(tmp_path, "mm2.rest.tokens.file = tokens\n").signature
+    assert len(taken(tmp_path, "mm2.rest.tokens.file =\n").signature) == 1

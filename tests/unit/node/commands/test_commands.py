@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from mm2.core.access.audit import CommandOrigin
+from mm2.core.access.callers import Caller, Role
 from mm2.core.assignment.task_placement import TaskAssignments, TaskPlacement
 from mm2.core.assignment.tasks import TaskId, TaskKind
 from mm2.core.coordination.commands import Command, CommandRefusedError
@@ -32,6 +34,7 @@ from tests.unit.config import files
 
 SLOT = TaskId(TaskKind.SOURCE, 0)
 WAITING = TaskId(TaskKind.SOURCE, 1)
+ORIGIN = CommandOrigin(id="0123456789abcdef", caller=Caller(name="alice", role=Role.OPERATOR, address="10.0.0.7"))
 PLACEMENT = TaskAssignments(
     epoch=1,
     places={
@@ -64,7 +67,9 @@ async def refused(
         return whole
 
     losses = LossStore(settings, cluster, ControlProducer(cluster), lambda: None)
-    leader = LeaderHandle(term=leader_term, configs=configs, placement=PLACEMENT, losses=losses, status=status)
+    leader = LeaderHandle(
+        term=leader_term, configs=configs, placement=PLACEMENT, losses=losses, status=status, origin=ORIGIN
+    )
     with pytest.raises(CommandRefusedError) as refusal:
         await carry_out(command, leader)
     assert configs.pauses == pauses

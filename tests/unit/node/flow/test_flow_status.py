@@ -10,6 +10,7 @@ from mm2.core.assignment.tasks import TaskId, TaskKind
 from mm2.core.coordination.query_uses import ReportedQueryUses
 from mm2.core.lanes.task_states import TaskState
 from mm2.election.protocol import Joined, MemberInfo
+from mm2.kafka.logs.control_producer import ControlProducer
 from mm2.kafka.logs.stored_records import StoredRecord
 from mm2.node.flow.flow_session import FlowSession
 from mm2.node.flow.flow_status import DuplicateNodeIds, FlowStatusBuilder
@@ -20,6 +21,7 @@ from mm2.node.leader.leader_term import LeaderTerm
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.status.status_builder import MOVES_WITHIN_S
 from mm2.node.status.status_model import FlowStatus
+from mm2.node.store.audit_store import AuditQueue, AuditStore
 from mm2.node.store.config_store import ConfigStore
 from tests.lab.tasks import task_context, unconnected_cluster
 from tests.unit.config import files
@@ -52,8 +54,9 @@ def status(directory: Path, kind: str, *, moved_s: float) -> FlowStatus:
     identity = NodeIdentity(node_id="one", version="1")
     configs = ConfigStore(settings, cluster, on_change=lambda: None, on_command=lambda _: None)
     context = task_context(settings, configs, cluster, node_id="one")
-    session = FlowSession(settings, identity, context.lease_service, retained, leaving=False)
+    session = FlowSession(settings, identity, context.lease_service, retained, AuditQueue(), leaving=False)
     session.configs, session.statuses, session.losses = context.configs, context.statuses, context.losses
+    session.audit = AuditStore(settings, cluster, ControlProducer(cluster), AuditQueue())
     session.source_offsets = StoredSourceOffsets(
         cluster, "mm2-offsets.A.internal", settings.flow, source_alias="A", partitions=25
     )

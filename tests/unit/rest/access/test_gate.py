@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from fastapi import HTTPException, Request
 
-from mm2.rest.public.admin import AdminGate
+from mm2.rest.access.gate import AccessGate
 
 TOKEN = "open-sesame-open"
 
@@ -42,19 +42,19 @@ def request(scheme: str, client: tuple[str, int] | None, token: str = TOKEN) -> 
     ],
 )
 def test_connections(scheme: str, host: str, taken: bool) -> None:
-    gate = AdminGate(enabled=True, token=TOKEN)
+    gate = AccessGate(enabled=True, token=TOKEN)
     if taken:
-        gate(request(scheme, (host, 1234)))
+        gate.may_command(request(scheme, (host, 1234)))
         return
     with pytest.raises(HTTPException, match="from the node's own machine only"):
-        gate(request(scheme, (host, 1234)))
+        gate.may_command(request(scheme, (host, 1234)))
 
 
 def test_connection_without_an_address_is_rejected() -> None:
     with pytest.raises(HTTPException, match="own machine only"):
-        AdminGate(enabled=True, token=TOKEN)(request("http", None))
+        AccessGate(enabled=True, token=TOKEN).may_command(request("http", None))
 
 
 def test_token_is_required_over_https() -> None:
-    with pytest.raises(HTTPException, match=r"wrong token: it must be mm2\.rest\.admin\.token"):
-        AdminGate(enabled=True, token=TOKEN)(request("https", ("10.0.0.1", 1), TOKEN.upper()))
+    with pytest.raises(HTTPException, match=r"wrong token: it must be one of mm2\.rest\.tokens\.file"):
+        AccessGate(enabled=True, token=TOKEN).may_command(request("https", ("10.0.0.1", 1), TOKEN.upper()))

@@ -1,0 +1,1 @@
+"""Who may use the endpoints of a node: tokens, and failed logins."""
