@@ -9,13 +9,11 @@ from mm2.cli.parameters import (
     COMMANDED_FLOW,
     FILE,
     FLOW,
-    FLOW_OF_TOPIC,
     JSON,
     LOST_PARTITION,
     LOST_TOPIC,
     NODE,
     ONE_PARTITION,
-    ONE_TOPIC,
     REASON,
     STRICT,
     TOPICS,
@@ -102,11 +100,21 @@ COMMANDS = {
     ),
     "status": CliCommand(
         function="mm2.cli.node.status:status",
-        parameters=(NODE, ONE_TOPIC, ONE_PARTITION, FLOW_OF_TOPIC, WATCH, JSON),
+        parameters=(
+            NODE,
+            FLOW,
+            TOPICS,
+            ONE_PARTITION,
+            Parameter(names=("--problems",), help="Only what has a problem."),
+            WATCH,
+            JSON,
+        ),
         example="mm2 status mm2.properties --watch",
         help="Show flows with their nodes, tasks, topics, rates and lag.\n\n"
         "Any node of a flow reports the whole flow. While records are copied, the node is\n"
         "queried twice within 3 s to compute rates. --json prints GET /flows.\n\n"
+        "Problems with one cause are one line. --problems leaves out flows and topics\n"
+        "without any; a pause and an unknown lag are none.\n\n"
         "With --topic and --partition: what one partition does at its source and at its\n"
         "target, what it waits for, and its last events.\n\n"
         "FILE must have listeners: the node of this machine is queried over REST.\n"

@@ -82,11 +82,7 @@ COMMANDED_FLOW = Parameter(names=("--flow",), value="'A->B'", help="The flow.", 
 TOPICS = Parameter(names=("--topic",), value="T ...", noun="topic", help="Only these topics, by source topic name.")
 LOST_TOPIC = Parameter(names=("--topic",), value="T", help="The topic, by its source topic name.", required=True)
 LOST_PARTITION = Parameter(names=("--partition",), value="P", help="The partition.", required=True)
-ONE_TOPIC = Parameter(names=("--topic",), value="T", help="One partition: its topic, by the source topic name.")
-ONE_PARTITION = Parameter(names=("--partition",), value="P", help="One partition: its number.")
-FLOW_OF_TOPIC = Parameter(
-    names=("--flow",), value="'A->B'", help="One partition: its flow; needed if several replicate the topic."
-)
+ONE_PARTITION = Parameter(names=("--partition",), value="P", help="One partition of the topic, in detail.")
 REASON = Parameter(names=("--reason",), value="TEXT", help="Why, for the audit records.")
 WATCH = Parameter(names=("--watch",), help="Refresh every 2 s until Ctrl-C. Not with --json.")
 JSON = Parameter(names=("--json",), help="Print JSON.")

@@ -129,6 +129,7 @@ class Node:
         self.audit_file_error: Callable[[], str | None] = lambda: None
         self._tasks: list[asyncio.Task[None]] = []
         self._shared: Mapping[str, str] = {}
+        self._draining = False
         self.published = self._status()
 
     async def start(self, lease_url: str, lanes: LeaseEndpoint) -> None:
@@ -236,6 +237,8 @@ class Node:
             spark_ui=engine.spark_ui if engine else None,
             lane_buffers=self.lease_service.board.buffers(),
             clusters=self._clusters.status(),
+            engine_errors=tuple(error for role in EngineRole if (error := self._engine.error(role)) is not None),
+            draining=self._draining,
         )
 
     async def drain(self, within: float) -> bool:
@@ -245,6 +248,7 @@ class Node:
         offsets were not stored are then copied again by the next owner.
         """
         began = time.monotonic()
+        self._draining = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within * LEAVING_SHARE):
                 await asyncio.gather(*(flow.leave() for flow in self.flows.all))

@@ -44,7 +44,7 @@ def flow_line(previous: FlowStatus | None, current: FlowStatus, seconds: float) 
             f"{_rate(records, seconds)} records/s",
             f"{_bytes(size / seconds if seconds > 0 else 0)}/s",
             _lag(current),
-            _counted(len(current.topics), "topic"),
+            _counted(len(current.topics), "topic") if _topics_known(current) else "topics unknown",
         ]
     pause = pause_of(current)
     paused = "" if pause is None else f"; {pause}"
@@ -78,11 +78,16 @@ def _lag(flow: FlowStatus) -> str:
     last = "" if before is None else f" (last known: {before})"
     if len(known) < len(partitions) and not records:
         return f"lag unknown{last}"
-    if not partitions and flow.state is not TaskState.RUNNING:
-        return "lag unknown"  # its topics are not known either
+    if not partitions and not _topics_known(flow):
+        return "lag unknown"
     seconds = max((partition.lag_seconds or 0.0 for partition in known), default=0.0)
     bound = "" if len(known) == len(partitions) else "at least "
     return f"lag {bound}{_counted(records, 'record')}" + (f" ({seconds:,.1f} s)" if records else "") + last
+
+
+def _topics_known(flow: FlowStatus) -> bool:
+    """Return whether none is the number of topics, if there is none: a flow that does not run has not read them."""
+    return bool(flow.topics) or flow.state in (TaskState.RUNNING, TaskState.PAUSED)
 
 
 def _last_error(flow: FlowStatus) -> str:

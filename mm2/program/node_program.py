@@ -19,17 +19,21 @@ from mm2.core.access.audit import AuditOutcome, of_file
 from mm2.core.lanes.lease import LeaseEndpoint
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.printable import printable_lines
+from mm2.node.common.restarting import restart_on_error
 from mm2.node.identity import NodeIdentity
 from mm2.node.reload.file_follower import FileFollower, file_status
 from mm2.node.reload.file_watch import FileWatch
 from mm2.node.status.status_model import NodeStatus
-from mm2.node.supervisor import Node
+from mm2.node.supervisor import PUBLISH_EVERY_S, Node
 from mm2.program.addresses import node_id
 from mm2.program.audit_file import AuditFile
 from mm2.program.log_lines import banner, flow_lines
 from mm2.program.logs import set_up
 from mm2.program.serving import Serving
+from mm2.program.state_changes import StateChanges, StateLine
 from mm2.rest.internal.lease_api import engine_router, lane_router
+from mm2.rest.merge.flow_merge import own_share
+from mm2.rest.merge.problem_watch import ProblemWatch
 from mm2.rest.server.listeners import ListenerError
 from mm2.rest.server.server import RestServer
 
@@ -68,7 +72,9 @@ class _Program:
         leases.include_router(engine_router(self._node.lease_service))
         leases.include_router(lane_router(self._node.lease_service))
         self._lease_server = RestServer(leases)
-        self._serving = Serving(settings, self._node)
+        self._problems = ProblemWatch()
+        self._changes = StateChanges()
+        self._serving = Serving(settings, self._node, problem_times=lambda: self._problems.times)
         self._background: list[asyncio.Task[None]] = []
 
     async def run(self) -> int:
@@ -84,6 +90,7 @@ class _Program:
             await self._close()
             return FATAL if self._settings.listening.unusable else MISTAKE
         self._background.append(asyncio.create_task(self._log_progress(), name="log lines"))
+        self._background.append(asyncio.create_task(restart_on_error(self._follow_states, "states"), name="states"))
         following = asyncio.create_task(self._follower.run(), name="file")
         await self._signalled.wait()
         following.cancel()
@@ -162,6 +169,17 @@ class _Program:
         if not self._settings.master.elsewhere:
             return LeaseEndpoint(url=self._lease_server.url)
         return self._serving.lease_place()
+
+    async def _follow_states(self) -> None:
+        """Note since when there are problems, and log each change of state."""
+        while True:
+            for line in await asyncio.to_thread(self._look, self._node.published):
+                log.log(line.level, "%s", line.text)
+            await asyncio.sleep(PUBLISH_EVERY_S)
+
+    def _look(self, status: NodeStatus) -> list[StateLine]:
+        self._problems.observe(status)
+        return self._changes.take(own_share(status), time.monotonic())
 
     async def _log_progress(self) -> None:
         """Log the banner when the node is up, then one line per flow and minute."""

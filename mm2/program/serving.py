@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
@@ -15,6 +15,7 @@ from mm2.core.access.audit import of_failed_logins
 from mm2.core.access.callers import NamedToken
 from mm2.core.access.failed_logins import FailedLoginReport
 from mm2.core.lanes.lease import LeaseEndpoint
+from mm2.core.problems.problem_times import ProblemTimes
 from mm2.core.settings.listener import ClientAuth, ListenerSettings, ServerTls
 from mm2.kafka.connection.security import ssl_context
 from mm2.kafka.errors import SecuritySettingsInvalid
@@ -47,9 +48,13 @@ CLOSE_WITHIN_S = 1.0
 class Serving:
     """The listeners of one node; without ``listeners`` in its file it serves nothing."""
 
-    def __init__(self, settings: NodeSettings, node: Node) -> None:
+    def __init__(
+        self, settings: NodeSettings, node: Node, *, problem_times: Callable[[], ProblemTimes] = ProblemTimes
+    ) -> None:
+        """``problem_times``: since when flows have problems; without it, every problem counts from the start."""
         self._settings = settings
         self._node = node
+        self._problem_times = problem_times
         self._opened = AsyncExitStack()
         self._servers: list[RestServer] = []
         self._listening = settings.listening
@@ -96,6 +101,7 @@ class Serving:
             losses=node.losses,
             query_histories=node.query_histories,
             story=node.story,
+            problem_times=self._problem_times,
             log=last_lines,
         )
         own_hosts = await own_names(self._settings.rest.advertised_host_name, [one.host for one in listeners])

@@ -14,6 +14,7 @@ from mm2.core.coordination.query_history_records import QueryHistories
 from mm2.core.lanes.losses import Loss
 from mm2.core.lanes.partition_steps import PartitionStory
 from mm2.core.naming.names import Flow, TopicPartition
+from mm2.core.problems.problem_times import ProblemTimes
 from mm2.node.status.status_model import FlowStatus, NodeStatus
 from mm2.rest.access.gate import AccessGate
 from mm2.rest.internal.peers import Peers
@@ -36,7 +37,8 @@ class RestContext:
     raises CommandRefusedError. ``audit`` is called before, and with the outcome. Commands are idempotent: a node that
     received no response sends the command again. ``losses`` returns every recorded loss of a flow, or raises
     LossesUnreadableError. ``query_histories`` returns the histories of queries of a flow as the node has read them, or
-    raises QueriesUnreadableError. ``story`` returns what the node knows of one partition of a flow. ``log`` returns the
+    raises QueriesUnreadableError. ``story`` returns what the node knows of one partition of a flow. ``problem_times``
+    returns since when its flows have problems. ``log`` returns the
     last lines of the node's log, without secrets.
     """
 
@@ -51,6 +53,7 @@ class RestContext:
     losses: Callable[[Flow], Awaitable[tuple[Loss, ...]]]
     query_histories: Callable[[Flow], QueryHistories]
     story: Callable[[Flow, TopicPartition], PartitionStory]
+    problem_times: Callable[[], ProblemTimes]
     log: Callable[[], Sequence[str]]
 
 

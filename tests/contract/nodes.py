@@ -18,6 +18,7 @@ from mm2.core.coordination.session_keys import SessionKey
 from mm2.core.lanes.losses import Loss, LossesUnreadableError
 from mm2.core.lanes.partition_steps import PartitionStory
 from mm2.core.naming.names import Flow, TopicPartition
+from mm2.core.problems.problem_times import ProblemTimes
 from mm2.core.settings.listener import ServerTls
 from mm2.node.commands.accept_loss import AcceptLoss
 from mm2.node.commands.pause import Pause
@@ -123,6 +124,7 @@ def rest_context(peers: Peers, gate: AccessGate = AccessGate(enabled=False, toke
         losses=recorded_losses,
         query_histories=recorded_queries,
         story=lambda _flow, _partition: PartitionStory(),
+        problem_times=ProblemTimes,
         log=lambda: LOG,
     )
 
@@ -166,6 +168,7 @@ class RestNode:
             losses=self._losses,
             query_histories=recorded_queries,
             story=lambda _flow, partition: self.stories.get(partition, PartitionStory()),
+            problem_times=ProblemTimes,
             log=lambda: LOG,
         )
         self.server = RestServer(rest_app(self.context, endpoints=endpoints), tls=tls)

@@ -15,7 +15,8 @@ async def test_docs_list_every_operation_and_field(serve: Serve) -> None:
         f"/flows/{{source}}/{{target}}/{what}"
         for what in ("groups", "losses", "queries", "partitions/{topic}/{partition}")
     }  # the example has no flow
-    assert set(description["paths"]) == {"/health", "/health/live", "/flows", "/node", "/metrics", "/docs", *asked_for}
+    probes = {"/health", "/health/live", "/health/ready"}
+    assert set(description["paths"]) == {*probes, "/flows", "/node", "/metrics", "/docs", *asked_for}
     for path in description["paths"]:
         assert (f"GET {path}<" if path in asked_for else f">{path}</a>") in page
     for name, schema in description["components"]["schemas"].items():

@@ -32,6 +32,7 @@ async def test_response_fields(serve: Serve) -> None:
         losses=(LOSS,),
         members=(member("node-1", "http://node-1:8083", "MirrorSourceConnector-0", leads=True),),
         paused=("users",),
+        paused_since={"users": 1_763_740_800_000},
         assignment_audit={"tasks": AssignmentAuditStatus(assigned=2, moving=1)},
         limited_by="limited by the query, 100 % of the last 2 s",
         last_minute=RecentWaits(waits=(Wait(on="query", seconds=2.0),), behind=2.0),
@@ -136,6 +137,7 @@ async def test_response_fields(serve: Serve) -> None:
                 }
             ],
             "paused": ["users"],
+            "paused_since": {"users": 1_763_740_800_000},
             "assignment_audit": {
                 "tasks": {"assigned": 2, "moving": 1, "unassigned": 0, "duplicated": 0, "unexpected": 0}
             },
@@ -165,6 +167,7 @@ async def test_response_fields(serve: Serve) -> None:
             "losses": [],
             "members": [],
             "paused": [],
+            "paused_since": {},
             "assignment_audit": {},
             "limited_by": None,
             "last_minute": None,

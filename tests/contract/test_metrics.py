@@ -169,6 +169,19 @@ async def test_flows_topics_and_partitions_by_state(serve: Serve) -> None:
     assert by_state("mm2_flow_partitions", **b_a) == {}
 
 
+async def test_times_of_pauses(serve: Serve) -> None:
+    """Not for what is not paused, and not for a pause whose time is unknown."""
+    paused = flow(
+        topic("orders"), topic("users"), paused=("", "orders", "users"), paused_since={"": 1_500, "orders": 2_000}
+    )
+    text = (await (await serve(node(paused, heartbeat_flow()))).get("/metrics")).text
+    found = {line for line in text.splitlines() if line.startswith("mm2_flow_paused_since_seconds")}
+    assert found == {
+        'mm2_flow_paused_since_seconds{source="A",target="B",topic=""} 1.5',
+        'mm2_flow_paused_since_seconds{source="A",target="B",topic="orders"} 2.0',
+    }
+
+
 async def test_every_metric_has_help_and_the_expected_type(serve: Serve) -> None:
     text = (await (await serve(node())).get("/metrics")).text
     families = {family.name: family for family in text_string_to_metric_families(text)}

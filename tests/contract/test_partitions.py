@@ -133,10 +133,7 @@ async def test_wrong_command_lines() -> None:
         one.published = node(flow(topic("orders")), node_id="one")
         url = one.server.url
         expected = {
-            (
-                "--topic",
-                "orders",
-            ): "one partition needs --topic T --partition P; for all of a topic or flow use mm2 lag",
+            ("--partition", "0"): "one partition needs --topic T --partition P, without --problems",
             ("--topic", "order", "--partition", "0"): "topic order is not replicated (use its name on the source)."
             " Did you mean orders?",
             ("--topic", "orders", "--partition", "x"): "--partition x is not a partition number: write for example"

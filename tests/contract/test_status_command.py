@@ -16,7 +16,7 @@ from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import NodeStatus
 from mm2.rest.server.server import RestServer
 from tests.contract.conftest import Serve
-from tests.contract.samples import flow, node, partition, topic, unheard
+from tests.contract.samples import flow, heartbeat_flow, node, partition, topic, unheard
 from tests.lab.waiting import GaveUp
 from tests.lab.waiting import until as eventually  # a test below has a parameter of that name
 
@@ -48,6 +48,21 @@ async def test_status_with_a_url(serve: Serve) -> None:
     assert (code, err) == (0, "")
     assert "A->B  RUNNING  leader node-1  epoch 7" in out
     assert "\x1b" not in out
+
+
+async def test_status_of_a_part(serve: Serve) -> None:
+    failed = topic("users", partition(3, state=TaskState.FAILED, error="offset 17: too large"), state=TaskState.FAILED)
+    url = str((await serve(node(flow(topic("orders"), failed, state=TaskState.FAILED), heartbeat_flow()))).base_url)
+    code, out, err = await mm2("status", url, "--problems")
+    assert (code, err) == (0, "")
+    assert "topic users partition 3: offset 17: too large" in out
+    assert "orders" not in out
+    assert "B->A" not in out
+    code, out, _ = await mm2("status", url, "--flow", "A -> B", "--topic", "orders", "--json")
+    ((one,),) = [[topic["topic"] for topic in flow["topics"]] for flow in json.loads(out)]
+    assert (code, one) == (0, "orders")
+    assert await mm2("status", url, "--flow", "B->A", "--problems") == (0, "no problems\n", "")
+    assert (await mm2("status", url, "--topic", "order"))[0] == 2
 
 
 async def test_exit_code_of_lag_is_1_if_a_lag_is_unknown(serve: Serve) -> None:

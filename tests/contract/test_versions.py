@@ -88,6 +88,7 @@ MAPS = frozenset(
         "answer",
         "spark",
         "assignment_audit",
+        "paused_since",
         "credentials",
         "shares",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -10,7 +11,7 @@ from tests.integration.shared_node import COPIED, SEEN
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import StartCluster
 from tests.lab.freezing import frozen
-from tests.lab.node import Node
+from tests.lab.node import RUNS_WITHIN, Node
 from tests.lab.records import plain, write
 from tests.lab.settings import one_flow
 from tests.lab.verify import wait_until_copied
@@ -39,6 +40,8 @@ def test_node_waits_for_both_clusters(start_cluster: StartCluster) -> None:
         answer = node.get("/health")
         assert answer is not None
         assert answer.status_code == 503
+        ready = wait_until(lambda: ready_reasons(node) or [], RUNS_WITHIN, "/health/ready is 200, although B is down")
+        assert [one for one in ready if one.startswith("A->B: not a member: ") and "B.bootstrap.servers" in one]
 
         b.broker(1).restart()
         wait_until(
@@ -53,6 +56,9 @@ def test_node_waits_for_both_clusters(start_cluster: StartCluster) -> None:
         wait_until_copied((a.bootstrap, "orders"), (b.bootstrap, "A.orders"), COPIED)
         well = {"status": "UP", "reasons": []}
         wait_until(lambda: node.health() == well, SEEN, "the node reports no problem any more")
+        assert ready_reasons(node) == []
+        started = re.compile(r" INFO .*: A->B is RUNNING after \d+ s$", re.MULTILINE)
+        wait_until(lambda: started.search(node.process.output()) is not None, SEEN, "the log has the change of state")
 
         wait_until(lambda: node.metric("mm2_lane_buffer_used_bytes") == 0, SEEN, "nothing waits for the target")
         assert node.metric("mm2_lane_buffer_limit_bytes") > 0
@@ -62,6 +68,12 @@ def test_node_waits_for_both_clusters(start_cluster: StartCluster) -> None:
             wait_until(lambda: node.metric("mm2_lane_buffer_used_bytes") > 0, SEEN, "they wait in the lane's buffer")
             assert node.stop() == 1, "the node could not drain"
         assert "drain timed out after task.shutdown.graceful.timeout.ms" in node.process.output()
+
+
+def ready_reasons(node: Node) -> list[str] | None:
+    """Return the reasons of /health/ready if it is 200."""
+    answer = node.get("/health/ready")
+    return list(answer.json()["reasons"]) if answer is not None and answer.status_code == 200 else None
 
 
 def lag_of(node: Node) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import ssl
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -29,6 +30,9 @@ REST_TIMEOUT = 10.0  # seconds for one request: the node's loop may wait for a c
 
 # Without bytecode node, engine and every lane would compile their 500 modules at each start. Not inherited.
 _NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
+
+# A reason of /health that counts. Those of flows that only send heartbeats, warnings and pauses do not.
+_COUNTS = re.compile(r" (?:is|are) (?:WAITING|FAILED|DRAINING|STOPPED)(?: since \S+)?: .*(?<!not affect health\))$")
 
 # Role of a process by a word in its command line; the first match counts.
 ROLES = {"worker": "pyspark.worker", "jvm": "org.apache.spark", "engine": "flows.engine", "node": "run"}
@@ -124,8 +128,11 @@ class Node:
 
     @property
     def healthy(self) -> bool:
+        """Whether /health has no problem that would make it 503 after 30 s, or before the first run of a flow."""
         answer = self.get("/health")
-        return answer is not None and answer.status_code == httpx.codes.OK
+        if answer is None or answer.status_code != httpx.codes.OK:
+            return False
+        return not any(_COUNTS.search(reason) for reason in answer.json()["reasons"])
 
     def health(self) -> dict[str, Any]:
         """``{"status", "reasons"}``; empty if there is no response."""

@@ -94,5 +94,6 @@ def _command(node: str, flow: str, what: str, body: Mapping[str, object], reason
         )
     context = _context(node)
     taken = first_answering(urls, lambda url: send_command(url, context, path=path, body=body))
-    print(printable_lines(f"{taken.flow}: {taken.effect} (node {taken.node})"))  # noqa: T201 the output of a command
+    where = "" if taken.effect.endswith(f"node {taken.node}") else f" (node {taken.node})"
+    print(printable_lines(f"{taken.flow}: {taken.effect}{where}"))  # noqa: T201 the output of a command
     return DONE

@@ -26,7 +26,7 @@ LOSSES_WITHIN_S = 75.0
 TAKEN_WITHIN_S = 100.0
 """A node stops trying to forward a command after 90 s, and returns the reason."""
 
-_FLOWS = TypeAdapter(tuple[FlowStatus, ...])
+FLOWS_RESPONSE = TypeAdapter(tuple[FlowStatus, ...])
 
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ def fetch_clusters(url: str, context: NodeAccess) -> tuple[ClusterStatus, ...]:
 def read_flows(body: bytes, url: str) -> tuple[FlowStatus, ...]:
     """Parse a body of `fetch_flows`. Raises CommandError if it is not one."""
     try:
-        return _FLOWS.validate_json(body)
+        return FLOWS_RESPONSE.validate_json(body)
     except ValidationError as error:
         raise CommandError(f"{url} is not an mm2 node (unexpected response to GET /flows): check the port") from error
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mm2.cli.errors import DONE, UsageError
+from mm2.cli.node.lag_report import require_topics
 from mm2.cli.node.node_address import node_context, node_urls
-from mm2.cli.node.node_client import fetch_clusters, fetch_flows, first_answering, read_flows
+from mm2.cli.node.node_client import FLOWS_RESPONSE, fetch_clusters, fetch_flows, first_answering, read_flows
 from mm2.cli.node.partition import partition_status
 from mm2.cli.node.progress_rates import LOOK_AGAIN_S, ReplicationRate
 from mm2.cli.terminal.screen import show_live, show_once
@@ -24,6 +24,7 @@ from mm2.core.lanes.task_states import TaskState
 from mm2.core.observation.retention import is_at_risk
 from mm2.core.observation.unreplicated import Unreplicated
 from mm2.core.printable import printable_json
+from mm2.core.problems.times_in_words import utc_text
 from mm2.node.status.last_known_lag import last_known_lag
 from mm2.node.status.pace_limit import shown_limit
 from mm2.node.status.status_model import (
@@ -35,7 +36,7 @@ from mm2.node.status.status_model import (
     TaskStatus,
     TopicStatus,
 )
-from mm2.rest.merge.flow_problems import flow_problems
+from mm2.rest.merge.flow_problems import flow_problems, topic_reasons
 
 _RISKS_NAMED = 5
 """Topics whose records the source soon deletes that are named: one cause can concern thousands."""
@@ -113,25 +114,79 @@ def _tasks(tasks: Iterable[TaskStatus]) -> str:
     return "  ".join(f"{kind} {', '.join(numbers)}" for kind, numbers in kinds.items())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """What to show: one flow, these topics, and only what has a problem."""
+
+    flow: str | None = None
+    topics: tuple[str, ...] = ()
+    problems: bool = False
+
+    def of(self, flows: Sequence[FlowStatus]) -> list[FlowStatus]:
+        """Return the part of ``flows`` to show. Raises UsageError for names that are not there."""
+        names = [flow.flow for flow in flows]
+        if self.flow is not None and self.flow not in names:
+            raise UsageError(f"no flow {self.flow!r} on this node; its flows: {', '.join(names)}")
+        found = [flow for flow in flows if self.flow in (None, flow.flow)]
+        if self.topics:
+            require_topics(self.topics, found)
+            found = [_of_topics(flow, self.topics) for flow in found]
+            found = [flow for flow in found if flow.topics]
+        if self.problems:
+            found = [_with_problems(flow) for flow in found if any(_complaints(flow))]
+        return found
+
+
+def _of_topics(flow: FlowStatus, topics: Collection[str]) -> FlowStatus:
+    """Return the flow with these topics only, without reasons and losses of others."""
+    others = topic_reasons(flow)
+    return replace(
+        flow,
+        topics=tuple(topic for topic in flow.topics if topic.topic in topics),
+        losses=tuple(loss for loss in flow.losses if loss.topic in topics),
+        reasons=tuple(reason for reason in flow.reasons if reason not in others),
+    )
+
+
+def _with_problems(flow: FlowStatus) -> FlowStatus:
+    """Return the flow without what has no problem."""
+    ill = frozenset({TaskState.FAILED, TaskState.WAITING})
+    parts = (
+        replace(
+            topic, partitions=tuple(one for one in topic.partitions if one.error or one.state in ill or _expires(one))
+        )
+        for topic in flow.topics
+    )
+    return replace(
+        flow,
+        topics=tuple(topic for topic in parts if topic.partitions or topic.error),
+        tasks=tuple(task for task in flow.tasks if task.error or task.state in ill),
+        members=(),
+    )
+
+
 def status(
     node: str,
     *,
     flow: str | None = None,
-    topic: str | None = None,
+    topic: Sequence[str] = (),
     partition: str | None = None,
+    problems: bool = False,
     watch: bool = False,
     json: bool = False,
 ) -> int:
-    """Print the flows of the node, or the response of GET /flows; with ``topic`` and ``partition``, that partition.
+    """Print the flows of the node, or the response of GET /flows; with ``partition``, that partition of the topic.
 
-    Raises CommandError if the node does not answer.
+    ``flow``, ``topic`` and ``problems`` leave out everything else. Raises CommandError if the node does not answer,
+    UsageError for a flow or topic that it does not have.
     """
     if watch and json:
         raise UsageError("--watch and --json cannot be combined: use one of them")
-    if topic is not None and partition is not None:
-        return partition_status(node, topic, partition, flow=flow, watch=watch, json=json)
-    if (topic, partition, flow) != (None, None, None):
-        raise UsageError("one partition needs --topic T --partition P; for all of a topic or flow use mm2 lag")
+    if partition is not None:
+        if len(topic) != 1 or problems:
+            raise UsageError("one partition needs --topic T --partition P, without --problems")
+        return partition_status(node, topic[0], partition, flow=flow, watch=watch, json=json)
+    chosen = Chosen(flow=None if flow is None else flow.replace(" ", ""), topics=tuple(topic), problems=problems)
     urls, context = node_urls(node), node_context(node)
     pace = ReplicationRate(time.monotonic)
 
@@ -143,16 +198,25 @@ def status(
         flows = read_flows(body, url)
         pace.take(flows)
         clusters = fetch_clusters(url, context)
-        return status_view(flows, pace, clusters=clusters, asked=None if "://" in node else url)
+        of_flows = " of the flows" if any(_unreachable(clusters)) else ""
+        return status_view(
+            chosen.of(flows),
+            pace,
+            clusters=clusters,
+            asked=None if "://" in node else url,
+            none=f"no problems{of_flows}" if problems and flows else "no flows on this node",
+        )
 
     if json:
-        sys.stdout.write(printable_json(fetch()[1].decode()) + "\n")
+        url, body = fetch()
+        shown = body if chosen == Chosen() else FLOWS_RESPONSE.dump_json(tuple(chosen.of(read_flows(body, url))))
+        sys.stdout.write(printable_json(shown.decode()) + "\n")
     elif watch:
         show_live(look)
     else:
         url, body = fetch()
         flows = read_flows(body, url)
-        if any(_copies(flow) for flow in flows):
+        if any(_copies(flow) for flow in chosen.of(flows)):
             pace.take(flows)
             time.sleep(LOOK_AGAIN_S)
         show_once(look)
@@ -165,10 +229,12 @@ def status_view(
     *,
     clusters: Sequence[ClusterStatus] = (),
     asked: str | None = None,
+    none: str = "no flows on this node",
 ) -> RenderableType:
     """Return a heading and tables of nodes and topics for each flow, and below them its problems.
 
-    ``clusters``: those of the node that was asked. ``asked``: its URL, if it comes from a file.
+    ``clusters``: those of the node that was asked. ``asked``: its URL, if it comes from a file. ``none``: what
+    is shown without flows.
     """
     parts: list[RenderableType] = [Text(f"! {one}", style="red") for one in _unreachable(clusters)]
     if parts:
@@ -183,7 +249,7 @@ def status_view(
         parts += [Text(f"  ! {complaint}", style="red") for complaint in _complaints(flow)]
         parts.append(Text())
     if not flows:
-        parts += [Text("no flows on this node"), Text()]
+        parts += [Text(none), Text()]
     return Group(*parts[:-1], *([] if asked is None else [Text(f"from {asked}", style="dim")]))
 
 
@@ -194,9 +260,11 @@ def _copies(flow: FlowStatus) -> bool:
 def _remarks(flow: FlowStatus) -> Iterator[str]:
     """Yield what is intended, or will be over in a moment."""
     if WHOLE_FLOW in flow.paused:
-        yield "paused: the whole flow"
+        yield f"paused: the whole flow{_since(flow, WHOLE_FLOW)}"
     elif flow.paused:
-        yield f"paused: {', '.join(flow.paused)}"
+        yield f"paused: {', '.join(f'{topic}{_since(flow, topic)}' for topic in flow.paused)}"
+    elif flow.state is TaskState.PAUSED:
+        yield "paused; since when is unknown"
     if flow.max_bytes_per_second is not None:
         yield f"limited to {flow.max_bytes_per_second:,} bytes/s (mm2.max.bytes.per.second)"
     if flow.unreplicated is not None:
@@ -212,6 +280,11 @@ def _remarks(flow: FlowStatus) -> Iterator[str]:
     ]
     if moving:
         yield f"moving to another node: {', '.join(moving)}"
+
+
+def _since(flow: FlowStatus, paused: str) -> str:
+    at = flow.paused_since.get(paused)
+    return "" if at is None else f" since {utc_text(at / 1_000)}"
 
 
 def _missing(found: Unreplicated, target: str) -> str:
@@ -236,18 +309,14 @@ def _unreachable(clusters: Iterable[ClusterStatus]) -> Iterator[str]:
 
 
 def _utc(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return utc_text(ms / 1_000)
 
 
 def _at_risk(flow: FlowStatus) -> Iterator[str]:
     """Yield what the source soon deletes although it is not copied, the most urgent first."""
     found = []
     for topic in flow.topics:
-        margins = [
-            one.retention_margin_seconds
-            for one in topic.partitions
-            if one.retention_margin_seconds is not None and is_at_risk(one.retention_margin_seconds, one.lag_seconds)
-        ]
+        margins = [one.retention_margin_seconds or 0.0 for one in topic.partitions if _expires(one)]
         if margins:
             found.append((min(margins), topic.topic))
     found.sort()
@@ -259,6 +328,12 @@ def _at_risk(flow: FlowStatus) -> Iterator[str]:
         )
     if len(found) > _RISKS_NAMED:
         yield f"{flow.source} soon deletes records of {counted(len(found) - _RISKS_NAMED, 'more topic')}"
+
+
+def _expires(one: PartitionStatus) -> bool:
+    """Return whether the source soon deletes records of the partition that are not copied."""
+    margin = one.retention_margin_seconds
+    return margin is not None and is_at_risk(margin, one.lag_seconds)
 
 
 def _complaints(flow: FlowStatus) -> Iterator[str]:
@@ -308,7 +383,7 @@ def _topics(flow: FlowStatus, pace: ReplicationRate) -> RenderableType:
         "remote topic",
         "state",
         "#partitions",
-        "#written",
+        "#end offset",
         "#position",
         "#records/s",
         "#lag records",

@@ -57,13 +57,13 @@ def restart_reason(diff: FlowDiff) -> str:
     return f"restarting with a changed configuration: {_named(_names(_deep(diff)))}"
 
 
-def disagreement(flow: Flow, *, leader: str, others: Iterable[str], keys: Sequence[str] = ()) -> str:
+def disagreement(*, leader: str, others: Iterable[str], keys: Sequence[str] = ()) -> str:
     """Return the message about nodes whose files differ from the leader's. ``keys``: the differing keys, if known."""
     nodes = sorted(others)
     verb = "have" if len(nodes) > 1 else "has"
     what = f" (differing keys: {_named(keys)})" if keys else ""
     return (
-        f"{flow}: {_named(nodes)} {verb} a different configuration than leader {leader}{what}; the configuration of "
+        f"{_named(nodes)} {verb} a different configuration than leader {leader}{what}; the configuration of "
         f"{leader} applies until another node becomes leader"
     )
 

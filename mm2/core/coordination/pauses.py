@@ -1,6 +1,9 @@
 """Pauses by operators, stored by the leader in ``mm2-configs.*`` for all nodes and later leaders.
 
-    mm2-paused      {"flow":false,"topics":["orders"]}
+    mm2-paused      {"flow":false,"topics":["orders"],"since":{"orders":1763740800000}}
+
+``since`` is when each pause began, in milliseconds since 1970, by topic; "" is the whole flow. Older releases ignore
+it. Of a record without it, the time of the record counts: the pause began then, or before.
 
 Java skips unknown keys (KafkaConfigBackingStore), and pauses whole connectors under keys of its own.
 """
@@ -8,9 +11,10 @@ Java skips unknown keys (KafkaConfigBackingStore), and pauses whole connectors u
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
+from mm2.core.problems.times_in_words import utc_text
 from mm2.core.wire.formats import FormatError
 from mm2.core.wire.json_bytes import decode_json
 
@@ -22,10 +26,14 @@ WHOLE_FLOW = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pauses:
-    """``flow``: the whole flow is paused. ``topics``: these topics are paused, by their names on the source."""
+    """``flow``: the whole flow is paused. ``topics``: these topics are paused, by their names on the source.
+
+    ``since`` has the time of each of `named`, in milliseconds since 1970.
+    """
 
     flow: bool = False
     topics: frozenset[str] = frozenset()
+    since: Mapping[str, int] = field(default_factory=dict)
 
     def covers(self, topic: str) -> bool:
         """Return whether ``topic`` is paused."""
@@ -36,16 +44,25 @@ class Pauses:
         """Topics to show as paused; an empty string stands for the whole flow."""
         return (*((WHOLE_FLOW,) if self.flow else ()), *sorted(self.topics))
 
-    def pause(self, topics: tuple[str, ...]) -> Pauses:
-        """Return these pauses with ``topics`` added; without topics, with the whole flow paused."""
-        return replace(self, topics=self.topics | set(topics)) if topics else replace(self, flow=True)
+    def pause(self, topics: tuple[str, ...], at: int) -> Pauses:
+        """Return these pauses with ``topics`` added; without topics, with the whole flow paused.
+
+        ``at`` is the time in milliseconds since 1970. What is paused already keeps its own.
+        """
+        added = replace(self, topics=self.topics | set(topics)) if topics else replace(self, flow=True)
+        return replace(added, since={name: self.since.get(name, at) for name in added.named})
 
     def resume(self, topics: tuple[str, ...]) -> Pauses:
         """Return these pauses without ``topics``; without topics, no pauses."""
-        return replace(self, topics=self.topics - set(topics)) if topics else Pauses()
+        if not topics:
+            return Pauses()
+        left = replace(self, topics=self.topics - set(topics))
+        return replace(left, since={name: at for name, at in self.since.items() if name in left.named})
 
 
 NO_PAUSES = Pauses()
+
+_YEAR_10000_MS = 253_402_300_800_000
 
 _NAMED = 10
 """Paused topics that a message names; `GET /flows` has all."""
@@ -56,28 +73,50 @@ def pauses_flow(named: Collection[str], topics: Collection[str]) -> bool:
     return WHOLE_FLOW in named or (bool(topics) and set(topics).issubset(named))
 
 
-def pause_message(named: Collection[str]) -> str | None:
-    """Return what is paused, as a message; None: nothing is."""
+def pause_message(named: Collection[str], since: Mapping[str, int]) -> str | None:
+    """Return what is paused, and since when, as a message; None: nothing is."""
     if not named:
         return None
     if WHOLE_FLOW in named:
-        return "the whole flow is paused by an operator; mm2 resume ends the pause"
+        return f"the whole flow is paused by an operator{_since(since.get(WHOLE_FLOW))}; mm2 resume ends the pause"
     names = sorted(named)
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return f"paused by an operator: {', '.join(names[:_NAMED])}{more}; mm2 resume ends the pause"
+    times = {since.get(name) for name in names}
+    if len(times) == 1:
+        listed, at = ", ".join(names[:_NAMED]), _since(times.pop())
+    else:
+        listed, at = ", ".join(f"{name}{_since(since.get(name))}" for name in names[:_NAMED]), ""
+    return f"paused by an operator{at}: {listed}{more}; mm2 resume ends the pause"
+
+
+def _since(at: int | None) -> str:
+    return "" if at is None else f" since {utc_text(at / 1_000)}"
 
 
 def encode_pauses(pauses: Pauses) -> bytes:
     """Return the record's value."""
-    value = {"flow": pauses.flow, "topics": sorted(pauses.topics)}
+    value: dict[str, object] = {"flow": pauses.flow, "topics": sorted(pauses.topics)}
+    if pauses.since:
+        value["since"] = dict(sorted(pauses.since.items()))
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def decode_pauses(value: bytes | None) -> Pauses:
-    """Read the record's value; None means that nothing is paused. Raises FormatError."""
+def decode_pauses(value: bytes | None, recorded: int | None = None) -> Pauses:
+    """Read the record's value; None means that nothing is paused. Raises FormatError.
+
+    ``recorded`` is the timestamp of the record in milliseconds since 1970; None: unknown.
+    """
     if value is None:
         return NO_PAUSES
     match decode_json(value, "pauses"):
-        case {"flow": bool(flow), "topics": list(topics)} if all(isinstance(topic, str) for topic in topics):
-            return Pauses(flow=flow, topics=frozenset(topics))
+        case {"flow": bool(flow), "topics": list(topics), **rest} if all(isinstance(topic, str) for topic in topics):
+            read = Pauses(flow=flow, topics=frozenset(topics))
+            known = rest.get("since")
+            times = known if isinstance(known, dict) else {}
+            since = {name: _time(times.get(name), recorded) for name in read.named}
+            return replace(read, since={name: at for name, at in since.items() if at is not None})
     raise FormatError(f"cannot read pauses: not {{flow, topics}}: {value!r:.200}")
+
+
+def _time(value: object, recorded: int | None) -> int | None:
+    return value if isinstance(value, int) and 0 < value < _YEAR_10000_MS else recorded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -40,7 +41,7 @@ def _request(topics: TopicsRequest | None = None) -> Pause:
 
 async def _carry_out(command: Pause, leader: LeaderHandle) -> str:
     _check_replicated(command.topics, leader)
-    await leader.term.pause(leader.configs.pauses.pause(command.topics))
+    await leader.term.pause(leader.configs.pauses.pause(command.topics, at=int(time.time() * 1000)))
     await leader.configs.catch_up()
     named = ", ".join(dict.fromkeys(command.topics))
     return f"paused {named or 'the whole flow'} until resumed; records in flight are still copied"

@@ -12,6 +12,7 @@ from mm2.core.coordination.pauses import pauses_flow
 from mm2.core.lanes.losses import Loss, stop_message
 from mm2.core.lanes.task_states import TaskState, without_pauses, worst
 from mm2.core.naming.names import TopicPartition
+from mm2.core.problems.grouped_problems import reasons as problem_reasons
 from mm2.election.protocol import HeldByOther, Joined, Lost, MemberInfo
 from mm2.node.checkpoint.checkpoint_task import reason_for_none
 from mm2.node.flow.flow_session import FlowSession
@@ -50,15 +51,13 @@ class DuplicateNodeIds:
 ROUND_S = 5.0
 """Time between the end of a member's session and the rebalance without it on all nodes, on a busy machine."""
 
-_STATES_WITH_REASON = frozenset({TaskState.FAILED, TaskState.WAITING})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowStatusBuilder:
     """Builds the status of a flow from its session.
 
     ``own_state`` is the state of the flow if it does not depend on its tasks, else None. ``error`` is the error that
-    prevents a session.
+    prevents a session. ``connect_error`` is the same, if an attempt to start one has failed.
     """
 
     settings: FlowSettings
@@ -67,6 +66,7 @@ class FlowStatusBuilder:
     session: FlowSession | None
     own_state: TaskState | None
     error: str | None
+    connect_error: str | None
     duplicate_node_ids: DuplicateNodeIds
 
     def build(self) -> FlowStatus:
@@ -115,6 +115,9 @@ class FlowStatusBuilder:
             paused=paused,
             max_bytes_per_second=limit,
             fetch_shares=None if limit is None or session is None else session.host.fetch_shares,
+            paused_since=session.configs.pauses.since if session is not None else {},
+            is_member=joined is not None,
+            not_member=self._without_membership() or self.connect_error,
             assignment_audit=parts.assignment_audit(session.tasks()) if parts is not None and session else {},
         )
 
@@ -178,9 +181,7 @@ class FlowStatusBuilder:
             members, now = parts.joined.members, time.monotonic()
             reasons += self.duplicate_node_ids.find(members, now, session_timeout_s=session_s + ROUND_S)
             reasons += parts.about_files()
-        for topic in topics:
-            reasons += [f"topic {topic.topic}: {topic.error}"] if topic.error is not None else []
-            reasons += [p.error for p in topic.partitions if p.state in _STATES_WITH_REASON]
+        reasons += problem_reasons(one for topic in topics for one in topic.problems() if one.reason)
         reasons += [task.error for task in tasks if task.state is TaskState.WAITING and not task.only_moves]
         return list(dict.fromkeys(reason for reason in reasons if reason is not None))
 

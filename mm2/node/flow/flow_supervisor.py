@@ -241,6 +241,7 @@ class FlowSupervisor:
             session=self._session,
             own_state=own_state,
             error=self._error.text,
+            connect_error=self._error.text if cause is not None else None,
             duplicate_node_ids=self._duplicate_node_ids,
         ).build()
         session = self._session

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
+from mm2.core.problems.times_in_words import utc_text
 from mm2.node.status.status_model import FlowStatus
 
 
@@ -22,7 +22,7 @@ class LastKnownLag:
 
     def __str__(self) -> str:
         """``0 records at 2026-11-26T11:56:29Z``."""
-        at = datetime.fromtimestamp(self.observed / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        at = utc_text(self.observed / 1_000)
         return f"{self.lag_records:,} {'record' if self.lag_records == 1 else 'records'} at {at}"
 
 

@@ -200,19 +200,19 @@ class StatusBuilder:
         leader = self.joined.members.get(self.joined.leader_id)
         if self.terms is None or leader is None:
             return []
-        flow, mine = self.settings.flow, self.terms.digest
+        mine = self.terms.digest
         if self.joined.is_leader:
             others = [info.node_id for info in self.joined.members.values() if info.terms and differ(mine, info.terms)]
-            return [disagreement(flow, leader=self.node_id, others=others)] if others else []
+            return [disagreement(leader=self.node_id, others=others)] if others else []
         published = self.configs.terms
         if published is not None and published.node == leader.node_id:
             if not differ(mine, published.digest):
                 return []
             keys = differing(self.terms.terms, published.terms)
-            return [disagreement(flow, leader=leader.node_id, others=(self.node_id,), keys=keys)]
+            return [disagreement(leader=leader.node_id, others=(self.node_id,), keys=keys)]
         if not leader.terms or not differ(mine, leader.terms):
             return []
-        return [disagreement(flow, leader=leader.node_id, others=(self.node_id,))]
+        return [disagreement(leader=leader.node_id, others=(self.node_id,))]
 
 
 def held_tasks(info: MemberInfo) -> frozenset[TaskId]:

@@ -8,7 +8,7 @@ The values are immutable and replaced as a whole, so that readers get a consiste
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, TypeVar
@@ -22,6 +22,7 @@ from mm2.core.lanes.progress_reports import BatchCount
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.observation.unreplicated import Unreplicated
+from mm2.core.problems.grouped_problems import PlacedProblem
 
 _T = TypeVar("_T")
 
@@ -128,6 +129,23 @@ class TopicStatus:
         """The smallest margin of its partitions in seconds; None: none has one."""
         return min((seconds for _, seconds in self._margins if seconds is not None), default=None)
 
+    def problems(self) -> Iterator[PlacedProblem]:
+        """Yield the topic's own problem, if any, and those of its partitions, which also determine its state."""
+        partitions = [
+            self._problem(one.state, one.error, one.partition)
+            for one in self.partitions
+            if one.error or one.state is TaskState.FAILED
+        ]
+        explained = any(one.state is TaskState.FAILED for one in partitions)
+        if self.error or (self.state is TaskState.FAILED and not explained):
+            yield self._problem(self.state, self.error)
+        yield from partitions
+
+    def _problem(self, state: TaskState, reason: str | None, partition: int | None = None) -> PlacedProblem:
+        return PlacedProblem(
+            state=state, reason=reason, topic=self.topic, remote_topic=self.remote_topic, partition=partition
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatus:
@@ -145,6 +163,13 @@ class TaskStatus:
             " the flow is shown without it, as its records flow"
         ),
     ] = False
+
+    @property
+    def problem(self) -> PlacedProblem | None:
+        """The task's problem, if it has one."""
+        if not self.error and self.state is not TaskState.FAILED:
+            return None
+        return PlacedProblem(state=self.state, reason=self.error, task=self.id, node=self.node)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,6 +308,10 @@ class FlowStatus:
         tuple[str, ...],
         Field(description="paused topics, by their names on the source cluster; an empty string: the whole flow"),
     ] = ()
+    paused_since: Annotated[
+        Mapping[str, int],
+        Field(description="when each of paused was paused, in milliseconds since 1970; what is unknown is left out"),
+    ] = field(default_factory=dict)
     assignment_audit: Annotated[
         Mapping[str, AssignmentAuditStatus],
         Field(description="of tasks and of partitions, computed by the leader; empty while there is no leader"),
@@ -310,6 +339,8 @@ class FlowStatus:
     ] = None
     is_leader: NotServed[bool] = False
     fetch_shares: NotServed[int | None] = None  # this node's part of max_bytes_per_second; None: no limit, or unknown
+    is_member: NotServed[bool] = False  # this node is a member of the flow's group
+    not_member: NotServed[str | None] = None  # why this node is not a member; None: it is, or is about to join
     elsewhere: NotServed[tuple[TopicStatus, ...]] = ()  # partitions of other nodes or of none, if `topics` lacks them
     records_total: NotServed[int] = 0  # records and bytes that this node copied since it started
     bytes_total: NotServed[int] = 0
@@ -367,7 +398,10 @@ class ClusterStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatus:
-    """The status of a node and all its flows. ``started_at`` is in epoch seconds."""
+    """The status of a node and all its flows. ``started_at`` is in epoch seconds.
+
+    ``engine_errors`` are why engines that its flows need do not run. ``draining``: it hands its tasks over and ends.
+    """
 
     node_id: str
     version: str
@@ -377,3 +411,5 @@ class NodeStatus:
     spark_ui: str | None = None
     lane_buffers: tuple[LaneBuffer, ...] = ()
     clusters: tuple[ClusterStatus, ...] = ()
+    engine_errors: tuple[str, ...] = ()
+    draining: bool = False

@@ -133,7 +133,7 @@ class ConfigStore:
             self.session_key = session_keys.decode_session_key(record.value)
             hide(self.session_key.secret, kind=Renewed.SESSION_KEY)
         elif record.key == pauses.KEY:
-            self.pauses = pauses.decode_pauses(record.value)
+            self.pauses = pauses.decode_pauses(record.value, record.timestamp)
         elif record.key == skips.KEY:
             self.skips = skips.decode_skips(record.value)
         elif record.key in task_fencing.KEYS:

@@ -29,9 +29,10 @@ from mm2.core.lanes.bottlenecks import sum_of_waits
 from mm2.core.lanes.losses import Loss, LossKey
 from mm2.core.lanes.task_states import TaskState, without_pauses, worst
 from mm2.core.observation.unreplicated import unreplicated
+from mm2.core.problems.grouped_problems import reasons as problem_reasons
 from mm2.node.status.pace_limit import pace_limit
 from mm2.node.status.status_model import FlowStatus, NodeStatus, PartitionStatus, TaskStatus, TopicStatus
-from mm2.rest.merge.flow_problems import placed_reasons
+from mm2.rest.merge.flow_problems import placed_reasons, topic_reasons
 
 One = TypeVar("One", TaskStatus, PartitionStatus)
 
@@ -79,7 +80,7 @@ def merge_flow(own: FlowShare, answers: Answers) -> FlowStatus:
             leader.flow,
             enabled=own.flow.enabled,
             state=worst(states if is_paused else without_pauses(states)),
-            reasons=tuple(_reasons(leader, shares, silent)),
+            reasons=tuple(dict.fromkeys(_reasons(leader, shares, silent, topics))),
             tasks=tasks,
             topics=topics,
             losses=_losses(shares),
@@ -195,10 +196,14 @@ def _unknown(partition: PartitionStatus, *, is_silent: bool) -> PartitionStatus:
     )
 
 
-def _reasons(leader: FlowShare, shares: Sequence[FlowShare], silent: Mapping[str, str]) -> Iterator[str]:
+def _reasons(
+    leader: FlowShare, shares: Sequence[FlowShare], silent: Mapping[str, str], topics: Sequence[TopicStatus]
+) -> Iterator[str]:
     """Return the leader's reasons, those of other nodes with their node IDs, and why nodes did not answer. What a node
-    reports about one of its tasks or topics is shown at that task or topic."""
-    yield from leader.flow.reasons
+    reports about one of its tasks is shown at that task; ``topics`` have the problems of topics of all nodes."""
+    about_topics = topic_reasons(leader.flow)
+    yield from (reason for reason in leader.flow.reasons if reason not in about_topics)
+    yield from problem_reasons(one for topic in topics for one in topic.problems() if one.reason)
     others: dict[str, list[str]] = {}
     for share in shares:
         placed = placed_reasons(share.flow)

@@ -69,6 +69,7 @@ class NodeCollector(Collector):
         yield from _limit_families(flows)
         yield from _state_families(flows)
         yield from _pace_families(flows)
+        yield _paused_family(flows)
         info = GaugeMetricFamily(
             "mm2_node_info", "Always 1; the labels are the node ID and the version.", labels=("node", "version")
         )
@@ -392,6 +393,21 @@ def _limit_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
             if flow.fetch_shares is not None:
                 shares.add_metric((flow.source, flow.target), flow.fetch_shares)
     return iter((limits, shares))
+
+
+def _paused_family(flows: Iterable[FlowStatus]) -> Metric:
+    """Return the pauses as this node has read them from the target: every member of a flow exposes the same."""
+    since = GaugeMetricFamily(
+        "mm2_flow_paused_since_seconds",
+        "When an operator paused the topic, by its name on the source, or the whole flow (topic is empty), seconds"
+        " since 1970; no sample for what is not paused. Exposed by each node of the flow.",
+        labels=(*FLOW, "topic"),
+    )
+    for flow in flows:
+        for topic in flow.paused:
+            if topic in flow.paused_since:
+                since.add_metric((flow.source, flow.target, topic), flow.paused_since[topic] / 1_000)
+    return since
 
 
 def _state_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 
@@ -223,12 +224,30 @@ def test_topic_is_paused_and_resumed_through_the_follower(flow: Flow) -> None:
         )
 
     wait_until(paused, SEEN, "both nodes show only that topic as paused, and the flow as running")
-    reason = f"{flow.name}: paused by an operator: {orders}; mm2 resume ends the pause"
+    (since,) = {flow.shown(node)["paused_since"][orders] for node in flow.nodes}
+    at = datetime.fromtimestamp(since / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    reason = f"{flow.name}: paused by an operator since {at}: {orders}; mm2 resume ends the pause"
 
     def up() -> bool:
         return all((found := node.health())["status"] == "UP" and reason in found["reasons"] for node in flow.nodes)
 
+    source, target = flow.name.split("->")
+    labels = {"source": source, "target": target, "topic": orders}
+    for node in flow.nodes:
+        assert node.metric("mm2_flow_paused_since_seconds", **labels) == pytest.approx(since / 1_000)
+        ready = node.get("/health/ready")
+        assert ready is not None
+        assert ready.json() == {"status": "UP", "reasons": []}
+
     wait_until(up, SEEN, "both nodes are healthy, and say what is paused")
+
+    def logged() -> bool:
+        """Return whether one of the nodes has logged the change of state of the topic's partitions."""
+        start, end = f"{flow.name}: topic {orders} partition", "PAUSED (was RUNNING for "
+        output = "\n".join(node.process.output() for node in flow.nodes)
+        return any(start in line and end in line for line in output.splitlines())
+
+    wait_until(logged, SEEN, "the log has the change of state")
     before = _written(flow, orders)
     flow.write(200)
     flow.wait_copied(users)

@@ -37,6 +37,8 @@ def everything() -> NodeStatus:
         loss_counts=LOSS_COUNTS,
         checkpoint_latency={"g1": Latency(count=4, seconds=0.5)},
         skipped={"mm2-offset-syncs.B.internal": 2},
+        paused=("users",),
+        paused_since={"users": 1_763_740_800_000},
         tasks=(task(), task(kind="checkpoint"), task(kind="heartbeat")),
         assignment_audit={"tasks": AssignmentAuditStatus(assigned=3), "partitions": AssignmentAuditStatus(assigned=1)},
     )

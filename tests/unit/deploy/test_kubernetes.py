@@ -43,13 +43,13 @@ def test_termination_grace_period_covers_the_drain() -> None:
 
 
 def test_liveness_and_readiness_probes() -> None:
-    """/health is 503 on all nodes while a cluster is unavailable; a restart would not help.
+    """/health is 503 on all nodes while a cluster is unavailable; a restart would not help, and an update can.
 
     See docs/how-to/deploying.md.
     """
     for probe in ("startupProbe", "livenessProbe"):
         assert NODE[probe]["httpGet"] == {"path": "/health/live", "port": "rest", "scheme": "HTTPS"}
-    assert NODE["readinessProbe"]["httpGet"] == {"path": "/health", "port": "rest", "scheme": "HTTPS"}
+    assert NODE["readinessProbe"]["httpGet"] == {"path": "/health/ready", "port": "rest", "scheme": "HTTPS"}
     assert manifest("StatefulSet")["spec"]["minReadySeconds"] > 0
     assert manifest("Service")["spec"]["publishNotReadyAddresses"] is True
 

@@ -85,6 +85,7 @@ def test_critical_metrics_have_an_alert() -> None:
     assert watched >= {
         "up",
         "mm2_flow_state",
+        "mm2_flow_paused_since_seconds",
         "mm2_flow_partitions",
         "mm2_flow_topics",
         "mm2_task_state",

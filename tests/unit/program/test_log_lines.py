@@ -70,7 +70,7 @@ def test_unknown_lag() -> None:
     behind = partition(1, lag_records=1, lag_seconds=2)
     assert "lag at least 1 record (2.0 s)" in flow_line(None, flow(topic("orders", unknown, behind)), 60)
     assert "lag 0 records" in flow_line(None, flow(topics=()), 60)
-    assert "lag unknown, 0 topics" in flow_line(None, flow(topics=(), state=TaskState.WAITING), 60)
+    assert "lag unknown, topics unknown" in flow_line(None, flow(topics=(), state=TaskState.WAITING), 60)
 
 
 def test_the_last_known_lag_is_shown_while_a_source_does_not_answer() -> None:
@@ -105,7 +105,8 @@ def test_first_error_is_shown_and_the_others_are_counted() -> None:
         tasks=(task(state=TaskState.FAILED, error=None),),
     )
     assert flow_line(None, failed, 60).endswith(
-        "; last error: task MirrorSourceConnector-0 on node-1: no reason given (and 2 more: see /health)"
+        "; last error: task MirrorSourceConnector-0 on node-1: it failed without a message; see the log of node"
+        " node-1 (and 2 more: see /health)"
     )
     alone = flow(topic("orders", partition(3, state=TaskState.FAILED, error="offset 17 is too large")))
     assert flow_line(None, alone, 60).endswith("; last error: topic orders partition 3: offset 17 is too large")

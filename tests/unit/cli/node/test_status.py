@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 from rich.console import RenderableType
 
+from mm2.cli.errors import UsageError
 from mm2.cli.node.progress_rates import ReplicationRate
-from mm2.cli.node.status import status_view
+from mm2.cli.node.status import Chosen, status_view
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.observation.unreplicated import unreplicated
 from mm2.node.status.status_model import (
@@ -36,9 +37,9 @@ def test_status() -> None:
     )
     assert lines(view(status)) == [
         "A->B  RUNNING  leader node-1  epoch 7",
-        "topic   remote topic  state    partitions  written  position  records/s  lag records  lag seconds",
-        "orders  A.orders      RUNNING           2    1,600     1,090          -          510          2.0",
-        "users   A.users       RUNNING           1  unknown   unknown    unknown      unknown      unknown",
+        "topic   remote topic  state    partitions  end offset  position  records/s  lag records  lag seconds",
+        "orders  A.orders      RUNNING           2       1,600     1,090          -          510          2.0",
+        "users   A.users       RUNNING           1     unknown   unknown    unknown      unknown      unknown",
         "",
         "B->A  RUNNING  heartbeats only",
     ]
@@ -158,6 +159,55 @@ def test_paused_topics_and_moving_tasks() -> None:
     shown = lines(view(node(shared(paused=("orders", "users"), assignment_audit=moving))))
     assert shown[-2:] == ["  paused: orders, users", "  moving to another node: 1 task, 1,200 partitions"]
     assert lines(view(node(shared(paused=("", "users")))))[-1] == "  paused: the whole flow"
+    since = {"orders": 1_763_740_800_000, "": 1_763_740_860_000}
+    assert lines(view(node(shared(paused=("orders", "users"), paused_since=since))))[-1] == (
+        "  paused: orders since 2025-11-21T16:00:00Z, users"
+    )
+    whole = lines(view(node(shared(paused=("",), paused_since=since))))
+    assert whole[-1] == "  paused: the whole flow since 2025-11-21T16:01:00Z"
+    assert lines(view(node(shared(state=TaskState.PAUSED))))[-1] == "  paused; since when is unknown"
+
+
+REFUSED = "cannot reach cluster A: connection refused"
+
+
+def half_failed() -> list[FlowStatus]:
+    """Return a flow with three topics, of which two wait, and one without problems."""
+    waits = {"state": TaskState.WAITING, "error": REFUSED}
+    topics = [topic(name, *(partition(n, **waits) for n in range(100)), state=TaskState.WAITING) for name in ("a", "b")]
+    line = f"200 partitions of 2 topics (a, b): {REFUSED}"
+    waiting = flow(*topics, topic("c"), state=TaskState.WAITING, reasons=(line, "no room"), losses=(LOSS,))
+    return [waiting, flow(flow="A->C", target="C")]
+
+
+def test_one_line_for_each_cause() -> None:
+    shown = lines(view(node(*half_failed())))
+    assert [line for line in shown if REFUSED in line] == [f"  ! 200 partitions of 2 topics (a, b): {REFUSED}"]
+
+
+def test_only_problems() -> None:
+    (found,) = Chosen(problems=True).of(half_failed())
+    assert [(one.topic, len(one.partitions)) for one in found.topics] == [("a", 100), ("b", 100)]
+    assert (found.flow, found.members, found.tasks) == ("A->B", (), ())
+    assert Chosen(problems=True).of([flow()]) == []
+    assert lines(status_view([], ReplicationRate(lambda: 0.0), none="no problems")) == ["no problems"]
+
+
+def test_one_topic_has_no_problems_of_others() -> None:
+    (found,) = Chosen(topics=("b",)).of(half_failed())
+    shown = lines(view(node(found)))
+    assert [line for line in shown if "!" in line] == ["  ! no room", f"  ! topic b partitions 0-99: {REFUSED}"]
+    assert [one.topic for one in found.topics] == ["b"]
+    assert found.losses == ()
+
+
+def test_one_flow() -> None:
+    (found,) = Chosen(flow="A->C").of(half_failed())
+    assert found.flow == "A->C"
+    with pytest.raises(UsageError, match="no flow 'A->D' on this node; its flows: A->B, A->C"):
+        Chosen(flow="A->D").of(half_failed())
+    with pytest.raises(UsageError, match="topic d is not replicated"):
+        Chosen(topics=("d",)).of([flow()])
 
 
 def test_a_limit_is_shown() -> None:

@@ -14,7 +14,6 @@ from mm2.config.reload.change_lines import (
     unchanged_line,
 )
 from mm2.config.reload.changes import Change
-from mm2.core.naming.names import Flow
 from tests.unit.config.readings import diff, flow, read
 
 FILE = Path("mm2.properties")
@@ -119,13 +118,12 @@ def test_unchanged_file() -> None:
 
 
 def test_nodes_with_different_configurations() -> None:
-    flow = Flow("A", "B")
-    assert disagreement(flow, leader="n1", others=("n2",), keys=("tasks.max", "topics")) == (
-        "A->B: n2 has a different configuration than leader n1 (differing keys: tasks.max, topics); the configuration "
+    assert disagreement(leader="n1", others=("n2",), keys=("tasks.max", "topics")) == (
+        "n2 has a different configuration than leader n1 (differing keys: tasks.max, topics); the configuration "
         "of n1 applies until another node becomes leader"
     )
-    assert disagreement(flow, leader="n1", others=("n3", "n2")) == (
-        "A->B: n2, n3 have a different configuration than leader n1; the configuration of n1 applies until another "
+    assert disagreement(leader="n1", others=("n3", "n2")) == (
+        "n2, n3 have a different configuration than leader n1; the configuration of n1 applies until another "
         "node becomes leader"
     )
 

@@ -12,7 +12,7 @@ from mm2.core.coordination.pauses import (
 )
 from mm2.core.wire.formats import FormatError
 
-ORDERS = Pauses(topics=frozenset({"orders"}))
+ORDERS = Pauses(topics=frozenset({"orders"}), since={"orders": 5})
 
 
 def test_paused_topics_and_flows() -> None:
@@ -23,12 +23,15 @@ def test_paused_topics_and_flows() -> None:
 
 
 def test_pauses_are_combined_and_resumed_separately_or_together() -> None:
-    both = ORDERS.pause(("payments", "orders"))
+    both = ORDERS.pause(("payments", "orders"), at=7)
     assert both.topics == {"orders", "payments"}
-    everything = both.pause(())
-    assert everything == Pauses(flow=True, topics=frozenset({"orders", "payments"}))
+    everything = both.pause((), at=9)
+    since = {"": 9, "orders": 5, "payments": 7}
+    assert everything == Pauses(flow=True, topics=frozenset({"orders", "payments"}), since=since)
     assert everything.named == ("", "orders", "payments")
-    assert everything.resume(("payments",)) == Pauses(flow=True, topics=frozenset({"orders"}))
+    left = everything.resume(("payments",))
+    assert left == Pauses(flow=True, topics=frozenset({"orders"}), since={"": 9, "orders": 5})
+    assert left.pause(("payments", "orders"), at=20).since == {"": 9, "orders": 5, "payments": 20}
     assert everything.resume(()) == NO_PAUSES
     assert NO_PAUSES.named == ()
 
@@ -37,8 +40,41 @@ def test_encoded_record() -> None:
     pauses = Pauses(topics=frozenset({"orders", "änderung"}))
     assert encode_pauses(pauses) == '{"flow":false,"topics":["orders","änderung"]}'.encode()
     assert decode_pauses(encode_pauses(pauses)) == pauses
-    assert decode_pauses(encode_pauses(pauses.pause(()))) == pauses.pause(())
+    whole = pauses.pause((), at=1_763_740_800_000)
+    assert encode_pauses(whole) == (
+        '{"flow":true,"topics":["orders","änderung"],"since":{"":1763740800000,"orders":1763740800000,'
+        '"änderung":1763740800000}}'.encode()
+    )
+    assert decode_pauses(encode_pauses(whole)) == whole
     assert decode_pauses(None) == NO_PAUSES
+
+
+@pytest.mark.parametrize(
+    "since", ["", ',"since":7', ',"since":{}', ',"since":{"orders":"x"}', ',"since":{"orders":-1}']
+)
+def test_a_record_without_a_time_has_its_own(since: str) -> None:
+    """Records of older releases, and of nobody we know."""
+    value = f'{{"flow":false,"topics":["orders"]{since}}}'.encode()
+    assert decode_pauses(value, 1_763_740_800_000).since == {"orders": 1_763_740_800_000}
+    assert decode_pauses(value).since == {}
+
+
+def test_messages() -> None:
+    nov, later = 1_763_740_800_000, 1_763_740_860_000
+    ends = "; mm2 resume ends the pause"
+    assert pause_message((), {}) is None
+    assert pause_message(("", "orders"), {"": nov}) == (
+        f"the whole flow is paused by an operator since 2025-11-21T16:00:00Z{ends}"
+    )
+    assert pause_message(("orders", "users"), {}) == f"paused by an operator: orders, users{ends}"
+    assert pause_message(("users", "orders"), {"orders": nov, "users": nov}) == (
+        f"paused by an operator since 2025-11-21T16:00:00Z: orders, users{ends}"
+    )
+    assert pause_message(("users", "orders"), {"orders": nov, "users": later}) == (
+        f"paused by an operator: orders since 2025-11-21T16:00:00Z, users since 2025-11-21T16:01:00Z{ends}"
+    )
+    many = pause_message([f"t{n:02}" for n in range(12)], {})
+    assert many == f"paused by an operator: {', '.join(f't{n:02}' for n in range(10))} and 2 more{ends}"
 
 
 @pytest.mark.parametrize(
@@ -64,15 +100,3 @@ def test_a_flow_is_paused_as_a_whole() -> None:
     assert pauses_flow(ORDERS.named, ("orders",)), "all of its topics are paused"
     assert not pauses_flow(ORDERS.named, ("orders", "payments"))
     assert not pauses_flow(ORDERS.named, ()), "no topic is known"
-
-
-def test_message_about_pauses() -> None:
-    assert pause_message(NO_PAUSES.named) is None
-    assert pause_message(Pauses(flow=True).named) == (
-        "the whole flow is paused by an operator; mm2 resume ends the pause"
-    )
-    assert pause_message(ORDERS.named) == "paused by an operator: orders; mm2 resume ends the pause"
-    many = Pauses(topics=frozenset(f"t{number:02}" for number in range(12)))
-    assert pause_message(many.named) == (
-        "paused by an operator: t00, t01, t02, t03, t04, t05, t06, t07, t08, t09 and 2 more; mm2 resume ends the pause"
-    )

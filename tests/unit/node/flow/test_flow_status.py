@@ -89,6 +89,7 @@ def status(directory: Path, kind: str, *, moved_s: float) -> FlowStatus:
         session=session,
         own_state=None,
         error=None,
+        connect_error=None,
         duplicate_node_ids=DuplicateNodeIds(),
     ).build()
 

@@ -178,7 +178,7 @@ def test_duplicated_and_unassigned_tasks_are_counted(tmp_path: Path) -> None:
         (
             {"m-1": info("one", terms="1-aaaa"), "m-2": info("two", terms="1-bbbb")},
             [
-                "A->B: one has a different configuration than leader two; the configuration of two applies until"
+                "one has a different configuration than leader two; the configuration of two applies until"
                 " another node becomes leader"
             ],
         ),
@@ -202,7 +202,7 @@ def test_a_node_names_the_keys_that_differ_from_the_leaders(tmp_path: Path) -> N
     found = picture(tmp_path, {"m-1": info("one", terms="1-aaaa"), "m-2": info("two", terms="1-aaaa")})
     found.configs.terms = ConfigFingerprint(node="two", digest="1-bbbb", terms={"tasks.max": "2", "topics": "y"})
     assert found.about_files() == [
-        "A->B: one has a different configuration than leader two (differing keys: topics); the configuration of two"
+        "one has a different configuration than leader two (differing keys: topics); the configuration of two"
         " applies until another node becomes leader"
     ]
     found.configs.terms = ConfigFingerprint(node="two", digest="1-aaaa", terms={})
@@ -214,7 +214,7 @@ def test_a_node_names_the_keys_that_differ_from_the_leaders(tmp_path: Path) -> N
 def test_a_leader_names_the_nodes_whose_files_differ(tmp_path: Path) -> None:
     members = {"m-1": info("one", terms="1-aaaa"), "m-2": info("two", terms="1-bbbb"), "m-3": info("three")}
     assert picture(tmp_path, members, leads=True).about_files() == [
-        "A->B: two has a different configuration than leader one; the configuration of one applies until another"
+        "two has a different configuration than leader one; the configuration of one applies until another"
         " node becomes leader"
     ]
     agreed = members | {"m-2": info("two", terms="1-aaaa")}

@@ -318,7 +318,7 @@ def test_enabled_is_read_from_the_nodes_own_file() -> None:
 
 
 def test_reasons_are_listed_once_with_their_nodes() -> None:
-    """Errors of tasks, topics and partitions are shown there and not repeated."""
+    """Errors of tasks are shown there and not repeated. Those of topics and partitions are grouped, of all nodes."""
     first = share("a", leader(reasons=("cluster A is slow",)))
     failed = topic(
         "orders", copied(1, "b", state=TaskState.FAILED, error="offset 17: too large"), state=TaskState.FAILED
@@ -328,6 +328,7 @@ def test_reasons_are_listed_once_with_their_nodes() -> None:
     whole = merge_flow(second, {"a": first, "c": third, "d": "it is away"})
     assert whole.reasons == (
         "cluster A is slow",
+        "topic orders partition 1: offset 17: too large",
         "on b, c: no room in Spark",
         "state of node d is unknown: it is away",
     )
