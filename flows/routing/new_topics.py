@@ -31,6 +31,7 @@ class NewTopics:
         new = NewTopic(name=topic, partitions=len(found.partitions), replication_factor=_BROKERS_DEFAULT)
         error = (await create_topics(self._target, [new]))[topic]
         if error is None:
-            log.info("created topic %s on the target with %d partitions", topic, new.partitions)
+            count = new.partitions
+            log.info("created topic %s on the target with %d partition%s", topic, count, "" if count == 1 else "s")
         elif error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise error

@@ -137,10 +137,12 @@ def job_title(start: LaneStart) -> str:
 def last_line(text: str) -> str:
     """Return the last line of a Spark error that names an exception, truncated to 500 characters.
 
+    py4j begins the line of Java's exception with a colon, which is left out.
     Lines of Java's stack trace do not count: they name methods such as handlePythonException. The cause of a process
     that was killed is only that Java has read the end of a stream (EOFException), so what precedes it is returned.
     """
-    lines = [line for line in map(str.strip, text.splitlines()) if line and not line.startswith("at ")]
+    stripped = (line.strip().removeprefix(": ") for line in text.splitlines())
+    lines = [line for line in stripped if line and not line.startswith("at ")]
     named = [line for line in lines if "Error" in line or "Exception" in line]
     telling = [line for line in named if "EOFException" not in line]
     return (telling or named or lines or ["unknown error"])[-1][:500]

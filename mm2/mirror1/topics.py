@@ -112,7 +112,8 @@ class TargetTopics:
         exist: list[str] = []
         for name, error in (await self._create(self._target, new) if new else {}).items():
             if error is None:
-                log.info("created topic %s on the target with %d partitions", name, sources[name])
+                count = sources[name]
+                log.info("created topic %s on the target with %d partition%s", name, count, "" if count == 1 else "s")
                 found[name] = sources[name]
             elif error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
                 exist.append(name)  # created by someone else a moment ago

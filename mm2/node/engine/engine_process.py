@@ -222,7 +222,7 @@ def failure_line(lines: Iterable[str]) -> str:
     """Return ``: LINE`` with the line that explains why an engine exited, or an empty string."""
     newest_first = list(lines)[::-1]
     found = (line for sign in FAILURE_SIGNS for line in newest_first if sign in line)
-    return next((f": {line.strip()}" for line in found), "")
+    return next((f": {line.strip().removeprefix(': ')}" for line in found), "")
 
 
 def last_error(lines: Iterable[str]) -> str | None:

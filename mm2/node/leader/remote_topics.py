@@ -213,7 +213,7 @@ class RemoteTopics:
             for number, topic in enumerate(new, 1):
                 if number % _MADE_AT_ONCE == 0:
                     await asyncio.sleep(0)
-                done = f"created with {topic.partitions} partitions"
+                done = f"created with {topic.partitions} {'partition' if topic.partitions == 1 else 'partitions'}"
                 if (error := self._note(refused.get(topic.name), topic.name, done)) is not None:
                     errors[topic.name] = self._text(error, of_source[topic.name], topic.configs)
             awaited |= {topic.name: topic.partitions for topic in new}

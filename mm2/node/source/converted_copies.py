@@ -10,6 +10,7 @@ from mm2.config.settings import FlowSettings
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.converted_copies import ComparedRecord, RecordPart, changed_parts
 from mm2.core.plugins import PluginError
+from mm2.core.problems.grouped_problems import PlacedProblem, grouped
 from mm2.core.settings.client import IsolationLevel
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.client.metadata import leaders
@@ -18,6 +19,7 @@ from mm2.kafka.errors import BrokerError, ClusterError
 from mm2.kafka.logs.record_stream import records_between
 from mm2.kafka.logs.stored_records import StoredRecord
 from mm2.node.source.source_offsets import StoredSourceOffsets
+from mm2.node.source.uncommitted_copies import not_compared
 
 log = logging.getLogger(__name__)
 
@@ -55,12 +57,13 @@ async def check_copies(settings: FlowSettings, source: Cluster, target: Cluster,
     await offsets.refresh()
     unavailable: ClusterError | None = None
     compared = 0
+    failed: list[PlacedProblem] = []
     for partition, remote in await _partitions(settings, source, target, offsets):
         try:
             copy = await _last(target, remote)
             parts = await _changed(settings, source, partition, offsets.position(partition) or 0, copy)
         except ClusterError as error:
-            log.info("%s: cannot compare %s with %s: %s", settings.flow, partition, remote, error)
+            failed.append(not_compared(partition, remote, str(error)))
             if error.retriable and not isinstance(error, BrokerError):  # that one is about this partition only
                 unavailable = error
             continue
@@ -73,6 +76,8 @@ async def check_copies(settings: FlowSettings, source: Cluster, target: Cluster,
                     f" from now on; if that is intended, remove {converter.key} and restart the node, otherwise keep"
                     f" running Java MirrorMaker for {settings.flow}"
                 )
+    for cause in grouped(failed):
+        log.info("%s: cannot compare %s with the copies: %s", settings.flow, cause.place, cause.reason)
     if unavailable is not None and not compared:
         raise unavailable
 

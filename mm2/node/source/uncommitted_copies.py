@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_records import Segment
+from mm2.core.problems.grouped_problems import PlacedProblem, grouped
 from mm2.core.settings.client import IsolationLevel
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.client.offsets import OffsetSpec, list_offsets
@@ -80,10 +82,11 @@ class UncommittedCopies:
     async def find(self, ends: Collection[StoredEnd]) -> dict[TopicPartition, int]:
         """Return the next source offset to copy, for the partitions where it is after the stored one."""
         found: dict[TopicPartition, int] = {}
+        failed: list[PlacedProblem] = []
 
         async def one(end: StoredEnd) -> None:
             async with self._limit:
-                position = await self._find(source, end)
+                position = await self._find(source, end, failed)
             if position > end.position:
                 found[end.source] = position
 
@@ -96,9 +99,11 @@ class UncommittedCopies:
             log.info("%s: not all remote partitions could be compared within %.0f s", self._settings.flow, SEARCH_S)
         except Exception:  # comparing is optional: without it, records are copied again
             log.exception("%s: unexpected error while comparing remote partitions", self._settings.flow)
+        for cause in grouped(failed):
+            log.info("%s: cannot compare %s with the copies: %s", self._settings.flow, cause.place, cause.reason)
         return found
 
-    async def _find(self, source: Cluster, end: StoredEnd) -> int:
+    async def _find(self, source: Cluster, end: StoredEnd, failed: list[PlacedProblem]) -> int:
         try:
             copies = await self._records(self._target, end.remote, end.remote_position)
             originals = await self._records(source, end.source, end.position)
@@ -112,9 +117,9 @@ class UncommittedCopies:
                     return end.position
                 position = original.offset + 1
         except _Unknown as reason:
-            log.info("%s: not comparing %s with %s: %s", self._settings.flow, end.source, end.remote, reason)
+            failed.append(not_compared(end.source, end.remote, str(reason)))
         except ClusterError as error:
-            log.info("%s: cannot compare %s with %s: %s", self._settings.flow, end.source, end.remote, error)
+            failed.append(not_compared(end.source, end.remote, str(error)))
         else:
             return position
         return end.position
@@ -132,6 +137,17 @@ class UncommittedCopies:
         if is_target and end - start > RECORDS:
             raise _Unknown(f"more than {RECORDS} records")
         return records_between(cluster, partition, start, end, isolation=isolation, purpose=_PURPOSE)
+
+
+def not_compared(source: TopicPartition, remote: TopicPartition, reason: str) -> PlacedProblem:
+    """Return why ``source`` was not compared with its copy, to be grouped by cause."""
+    return PlacedProblem(
+        state=TaskState.RUNNING,
+        topic=source.topic,
+        remote_topic=remote.topic,
+        partition=source.partition,
+        reason=reason,
+    )
 
 
 class _Unknown(Exception):

@@ -49,6 +49,9 @@ def test_the_last_line_that_names_an_error() -> None:
     crashed = "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)"
     assert last_line(f"{crashed}\n\tat x\nCaused by: java.io.EOFException\n\tat y\n") == crashed
     assert last_line("Caused by: java.io.EOFException") == "Caused by: java.io.EOFException"
+    assert last_line("An error occurred while calling o1.x.\n: org.apache.spark.SparkException: no\n") == (
+        "org.apache.spark.SparkException: no"
+    )
     assert last_line("one\ntwo\n") == "two"
     assert last_line("") == "unknown error"
 

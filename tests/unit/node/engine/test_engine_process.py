@@ -54,6 +54,7 @@ def test_the_line_that_explains_why_an_engine_exited() -> None:
     others = ["java.io.IOException: first", "Caused by: java.net.ConnectException: Connection refused", "\tat Net.java"]
     assert failure_line([java, own, *others]) == f": {java}"
     assert failure_line([own, *others]) == f": {own}"
+    assert failure_line([": org.apache.spark.SparkException: no"]) == ": org.apache.spark.SparkException: no"
     assert failure_line(others) == ": Caused by: java.net.ConnectException: Connection refused"
     assert failure_line(["nothing of use"]) == ""
 
