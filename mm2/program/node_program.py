@@ -179,7 +179,8 @@ class _Program:
 
     def _look(self, status: NodeStatus) -> list[StateLine]:
         self._problems.observe(status)
-        return self._changes.take(own_share(status), time.monotonic())
+        clusters = self._changes.take_clusters(status.clusters)
+        return clusters + self._changes.take(own_share(status), time.monotonic())
 
     async def _log_progress(self) -> None:
         """Log the banner when the node is up, then one line per flow and minute."""

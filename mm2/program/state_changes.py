@@ -1,4 +1,4 @@
-"""The changes of state of flows, tasks, topics and partitions, as lines of the log.
+"""The changes of state of flows, tasks, topics, partitions and clusters, as lines of the log.
 
 FAILED is an ERROR, WAITING for a reason is a WARNING, and everything else is INFO. When something has recovered, its
 line says how long it took, and from what. One line is for everything that changes together for one cause.
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.problems.grouped_problems import PlacedProblem, place_of
 from mm2.core.problems.times_in_words import length_text
-from mm2.node.status.status_model import FlowStatus
+from mm2.node.status.status_model import ClusterStatus, FlowStatus
 from mm2.rest.merge.flow_problems import flow_problems, pause_of
 
 SETTLE_S = 3.0
@@ -38,7 +38,7 @@ _WORKS = frozenset({TaskState.RUNNING, TaskState.PAUSED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateLine:
-    """One line of the log. ``level`` is that of `logging`; ``flow`` names the flow."""
+    """One line of the log. ``level`` is that of `logging`; ``flow`` names the flow, or nothing for a cluster."""
 
     level: int
     flow: str
@@ -95,6 +95,24 @@ class StateChanges:
 
     def __init__(self) -> None:
         self._flows: dict[str, _Flow] = {}
+        self._clusters: dict[str, ClusterStatus] = {}
+
+    def take_clusters(self, clusters: Iterable[ClusterStatus]) -> list[StateLine]:
+        """Return a line for each cluster that does not answer the node any more, or answers again."""
+        lines = []
+        for one in clusters:
+            before = self._clusters.get(one.alias)
+            if one.reachable is None or (before is not None and before.reachable is one.reachable):
+                continue
+            self._clusters[one.alias] = one
+            if not one.reachable:
+                text = f"cluster {one.alias} does not answer: {one.error or 'the reason is unknown'}"
+                lines.append(StateLine(level=logging.WARNING, flow="", text=text))
+            elif before is not None:
+                known = before.since is not None and one.since is not None
+                after = f" after {length_text(((one.since or 0) - (before.since or 0)) / 1_000)}" if known else ""
+                lines.append(StateLine(level=logging.INFO, flow="", text=f"cluster {one.alias} answers again{after}"))
+        return lines
 
     def take(self, flows: Sequence[FlowStatus], now: float) -> list[StateLine]:
         """Return the lines about what has changed until ``now``, in monotonic seconds. ``flows``: shares of a node."""

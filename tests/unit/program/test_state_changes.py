@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from mm2.core.lanes.task_states import TaskState
-from mm2.node.status.status_model import FlowStatus
+from mm2.node.status.status_model import ClusterStatus, FlowStatus
 from mm2.program.state_changes import LINES, StateChanges
 from tests.contract.samples import flow, heartbeat_flow, partition, task, topic
 
@@ -145,6 +145,26 @@ def test_partitions_of_other_nodes_are_forgotten() -> None:
     both = flow(topic("orders", partition(0), partition(1)))
     one = flow(topic("orders", partition(0)))
     assert lines((0.0, both), (5.0, one), (10.0, both), (20.0, both)) == []
+
+
+def test_a_cluster_that_comes_back_has_a_line() -> None:
+    def cluster(*, reachable: bool | None, since: int | None, error: str | None = None) -> ClusterStatus:
+        return ClusterStatus(alias="A", reachable=reachable, since=since, answered=None, error=error)
+
+    changes = StateChanges()
+    looks = [
+        cluster(reachable=None, since=None),
+        cluster(reachable=True, since=10_000),
+        cluster(reachable=False, since=20_000, error="connection refused"),
+        cluster(reachable=False, since=20_000, error="timed out"),
+        cluster(reachable=True, since=115_000),
+        cluster(reachable=True, since=115_000),
+    ]
+    found = [(line.level, line.text) for look in looks for line in changes.take_clusters([look])]
+    assert found == [
+        (logging.WARNING, "cluster A does not answer: connection refused"),
+        (logging.INFO, "cluster A answers again after 95 s"),
+    ]
 
 
 def test_flows_that_are_added_and_removed() -> None:
