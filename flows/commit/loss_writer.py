@@ -48,7 +48,7 @@ class LossWriter:
         more and more records after a restart. Under the other values it does not end.
     (B) A loss that is not recorded stays in memory, with a warning, and is sent again by each `write`. When more than
         `MOST_UNWRITTEN` wait, the oldest are dropped; the node has logged each of them.
-    (C) A loss with the same key replaces the earlier one.
+    (C) A loss with the same key replaces the earlier one, but for the time when it was noticed.
     """
 
     def __init__(
@@ -79,9 +79,10 @@ class LossWriter:
         return self._logged
 
     def lost(self, loss: Loss) -> None:
-        """Record a loss, or the new extent of one, and send it."""
-        loss = replace(loss, time=time.time_ns() // 1_000_000)
-        self._newest.pop(loss.key, None)
+        """Record a loss, or the new extent of one, and send it. It keeps the time when it was noticed first."""
+        known = self._newest.pop(loss.key, loss)
+        noticed = next((one.time for one in (loss, known) if one.time is not None), time.time_ns() // 1_000_000)
+        loss = replace(loss, time=noticed)
         self._newest[loss.key] = loss
         if len(self._newest) > LOSSES_KEPT:
             del self._newest[next(iter(self._newest))]

@@ -265,6 +265,7 @@ class PartitionState:
         self.losses: list[Loss] = []  # the newest `LOSSES_KEPT`
         self.stopped_by = lease.stopped_by
         self._accepted = lease.accepted_loss
+        self._recorded = lease.recorded_loss
         self.is_draining = False
         self._health = PartitionHealth()
         self._metrics = metrics or PartitionMetrics()
@@ -768,9 +769,10 @@ class PartitionState:
             reason=reason,
             kind=kind,
             topic_id=None if topic_id is None else str(topic_id),
+            remote_topic=self.target.topic,
         )
         before = self.losses[-1] if self.losses else None
-        loss = add_loss(self.losses, policy.applied(loss, before, self._accepted))
+        loss = add_loss(self.losses, policy.applied(loss, before, self._accepted, self._recorded))
         if loss.awaits_acceptance:
             self.stopped_by = loss
         self._story.add(f"{kind}: {offsets_in_words(first, until)}: {reason}", self._now)

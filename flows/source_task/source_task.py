@@ -438,7 +438,7 @@ class SourceTask:
         known = self._to_resume.pop(partition, None)
         if known is None:
             return lease
-        known = dataclasses.replace(known, accepted_loss=lease.accepted_loss)
+        known = dataclasses.replace(known, accepted_loss=lease.accepted_loss, recorded_loss=lease.recorded_loss)
         if known.stopped_by is not None and _accepts(lease, known.stopped_by):
             known = dataclasses.replace(known, stopped_by=None)
         leased_id, known_id = lease.topic_ids.source, known.topic_ids.source

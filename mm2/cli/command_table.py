@@ -272,12 +272,14 @@ COMMANDS = {
             CHOSEN_FLOW,
             REASON,
         ),
-        example="mm2 accept-loss mm2.properties --topic orders --partition 0",
-        help="Continue after a loss that stopped a partition or a flow.\n\n"
-        "Losses stop something if mm2.on.data.loss is stop-partition or stop-flow.\n"
-        "mm2 losses shows them. A partition that is stopped because its stored offset is\n"
-        "gone starts again. Without --partition all partitions of the topic continue,\n"
-        f"without --topic all of the flow.\n\n{COMMAND_HELP}",
+        example="mm2 accept-loss mm2.properties --topic orders --partition 0 --reason 'ticket 4711'",
+        help="Accept losses, and continue after those that stopped a partition or a flow.\n\n"
+        "mm2 losses shows them, with the time, the name and the reason of the acceptance.\n"
+        "An accepted loss ends the alert MM2RecordsLost and its line in mm2 status. Losses\n"
+        "stop something if mm2.on.data.loss is stop-partition or stop-flow. A partition\n"
+        "that is stopped because its stored offset is gone starts again. Without\n"
+        "--partition the losses of all partitions of the topic are accepted, without\n"
+        f"--topic all of the flow.\n\n{COMMAND_HELP}",
     ),
     "migrate-mm1": MIGRATE_COMMAND,
     "version": CliCommand(

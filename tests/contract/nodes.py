@@ -76,7 +76,7 @@ class CommandLog:
         if isinstance(command, Pause) and "secret" in command.topics:
             raise CommandRefusedError("topic secret is being recreated: try again in a minute")
         if isinstance(command, AcceptLoss) and command.partition == 9:
-            raise CommandRefusedError("no loss of topic orders partition 9 stopped anything", is_unknown=True)
+            raise CommandRefusedError("no loss of topic orders partition 9 waits for acceptance", is_unknown=True)
         self.done.append(command)
         self.origins.append(origin)
         return "it is done"

@@ -166,8 +166,9 @@ QUERIES.take(
     )
 )
 QUERIES.take(*encode_history(TopicPartition("users", 3), QueryHistory((QueryEntry(0, MASK.sha256, 5),))))
-LOST = {TopicPartition("orders", 0): 15}
-LOSS_COUNTS = {TopicPartition("orders", 0): 2}
+LOST = {TopicPartition("A.orders", 0): 15}
+LOSS_COUNTS = {TopicPartition("A.orders", 0): 2}
+UNACCEPTED = {(TopicPartition("A.orders", 0), "retention"): 2, (TopicPartition("A.gone", 1), "topic-deleted"): 1}
 
 
 def wide_node(topics: int, partitions: int) -> NodeStatus:

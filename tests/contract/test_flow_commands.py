@@ -54,11 +54,14 @@ def mm2(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         (("refresh", "URL", *FLOW), Refresh()),
         (
             ("accept-loss", "URL", *FLOW, "--topic", "größe", "--partition", "7"),
-            AcceptLoss(topic="größe", partition=7),
+            AcceptLoss(topic="größe", partition=7, by="admin"),
         ),
-        (("accept-loss", "URL", "--topic", "orders", "--partition", "0"), AcceptLoss(topic="orders", partition=0)),
-        (("accept-loss", "URL", "--topic", "orders"), AcceptLoss(topic="orders")),
-        (("accept-loss", "URL", *FLOW), AcceptLoss()),
+        (
+            ("accept-loss", "URL", "--topic", "orders", "--partition", "0", "--reason", "ticket 4711"),
+            AcceptLoss(topic="orders", partition=0, reason="ticket 4711", by="admin"),
+        ),
+        (("accept-loss", "URL", "--topic", "orders"), AcceptLoss(topic="orders", by="admin")),
+        (("accept-loss", "URL", *FLOW), AcceptLoss(by="admin")),
     ],
 )
 async def test_command_sent_to_a_follower(mm2: Mm2, args: tuple[str, ...], command: Command) -> None:
@@ -103,7 +106,7 @@ async def test_token_is_read_from_the_file(mm2: Mm2, tmp_path: Path) -> None:
         (("pause", "URL", *FLOW, "--topic", "secret"), TOKEN, 1, "topic secret is being recreated: try again"),
         (("pause", "URL", *FLOW, "--topic", ""), TOKEN, 2, "invalid topic names: they must not be empty"),
         (("pause", "URL", *FLOW, "--topic"), TOKEN, 2, "--topic needs at least one topic"),
-        (("accept-loss", "URL", *LOST), TOKEN, 2, "no loss of topic orders partition 9 stopped anything"),
+        (("accept-loss", "URL", *LOST), TOKEN, 2, "no loss of topic orders partition 9 waits for acceptance"),
         (("accept-loss", "URL", "--topic", "t", "--partition", "one"), TOKEN, 2, "is not a partition number"),
         (("accept-loss", "URL", "--partition", "0"), TOKEN, 2, "--partition needs --topic"),
     ],

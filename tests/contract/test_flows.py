@@ -123,6 +123,10 @@ async def test_response_fields(serve: Serve) -> None:
                     "topic_id": None,
                     "stops": "",
                     "accepted": False,
+                    "remote_topic": None,
+                    "accepted_at": None,
+                    "accepted_by": None,
+                    "accept_reason": None,
                 }
             ],
             "members": [

@@ -33,6 +33,10 @@ RECORDED = {
     "topic_id": None,
     "stops": "",
     "accepted": False,
+    "remote_topic": None,
+    "accepted_at": None,
+    "accepted_by": None,
+    "accept_reason": None,
 }
 
 
@@ -43,7 +47,8 @@ async def test_endpoint_and_command() -> None:
         code, out, err = await mm2("losses", url, "--json")
         assert (code, err) == (0, "")
         shown = {name: RECORDED[name] for name in ("topic", "partition", "first", "last", "time", "reason", "kind")}
-        more = {"offsets": 15, "count": 1, "stops": "", "accepted": False}
+        acceptance = ("accepted", "accepted_at", "accepted_by", "accept_reason", "remote_topic")
+        more = {"offsets": 15, "count": 1, "stops": "", **{name: RECORDED[name] for name in acceptance}}
         assert json.loads(out) == [{"flow": "A->B", **shown, **more}]
         one.published = node(flow(topic("orders"), topic("users")), node_id="one")
         assert json.loads((await mm2("losses", url, "--topic", "users", "--json"))[1]) == []
@@ -65,8 +70,29 @@ async def test_endpoint_and_command() -> None:
             "reason",
         ]
         assert row.split()[:8] == ["A->B", "orders", "0", "10", "24", "15", "2025-11-21T16:00:00Z", "retention"]
+        assert row.split()[8:10] == ["not", "accepted"]
         code, _, err = await mm2("losses", url, "--flow", "A->C")
         assert (code, err) == (2, "mm2 losses: no flow A->C on the node; its flows: A->B\n")
+
+
+async def test_who_accepted_a_loss_when_and_why() -> None:
+    """The time when it was noticed is another one."""
+    accepted = LOSS.accept(at=1_763_744_400_000, by="ann", reason="ticket 4711")
+
+    async def read(_: Flow) -> tuple[Loss, ...]:
+        return accepted, replace(LOSS, partition=1, kind="skipped"), replace(LOSS, partition=2, accepted=True)
+
+    async with rest_nodes(["one"]) as (one,):
+        one.published = node(flow(), node_id="one")
+        one.read_losses = read
+        _, out, _ = await mm2("losses", one.server.url)
+        _, first, second, third = out.splitlines()
+        assert "2025-11-21T16:00:00Z  retention  accepted 2025-11-21T17:00:00Z by ann: ticket 4711  " in first
+        assert second.split()[7:9] == ["skipped", "intended"]
+        assert third.split()[8:10] == ["accepted", "retention"], "by an earlier release"
+        shown = json.loads((await mm2("losses", one.server.url, "--json"))[1])[0]
+        names = ("time", "accepted_at", "accepted_by", "accept_reason")
+        assert [shown[name] for name in names] == [1_763_740_800_000, 1_763_744_400_000, "ann", "ticket 4711"]
 
 
 async def test_a_topic_that_was_deleted_has_losses() -> None:

@@ -17,6 +17,7 @@ from tests.contract.conftest import Serve
 from tests.contract.samples import (
     LOSS_COUNTS,
     LOST,
+    UNACCEPTED,
     flow,
     heartbeat_flow,
     member,
@@ -58,6 +59,7 @@ async def test_names_labels_and_values(serve: Serve) -> None:
     replicating = flow(
         lost=LOST,
         loss_counts=LOSS_COUNTS,
+        unaccepted_losses=UNACCEPTED,
         checkpoint_latency=checkpoints,
         skipped=skipped,
         members=(member("node-1"), member("node-2")),
@@ -79,6 +81,8 @@ async def test_names_labels_and_values(serve: Serve) -> None:
         labelled("mm2_source_lag_seconds", **A_ORDERS_0): 1.5,
         labelled("mm2_source_losses_total", **A_ORDERS_0): 2,
         labelled("mm2_source_lost_records_total", **A_ORDERS_0): 15,
+        labelled("mm2_source_unaccepted_losses", **A_ORDERS_0, kind="retention"): 2,
+        labelled("mm2_source_unaccepted_losses", **a_b, topic="A.gone", partition="1", kind="topic-deleted"): 1,
         labelled("mm2_source_dead_letters_total", **A_ORDERS_0): 2,
         labelled("mm2_source_batches_total", **a_b, path="pass-through", reason=""): 42,
         labelled("mm2_source_batches_total", **a_b, path="rebatch", reason="compaction"): 3,

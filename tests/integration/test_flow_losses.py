@@ -120,8 +120,8 @@ def losses(*words: str) -> list[dict[str, Any]]:
     return found
 
 
-def accept(node: Node, flow: Flow, topic: str) -> Outcome:
-    words = ("--flow", flow.name, "--topic", topic, "--partition", "0")
+def accept(node: Node, flow: Flow, topic: str, *more: str) -> Outcome:
+    words = ("--flow", flow.name, "--topic", topic, "--partition", "0", *more)
     return run("mm2", "accept-loss", str(node.file), *words)
 
 
@@ -191,9 +191,23 @@ def test_losses_while_a_topic_is_paused_are_recorded_and_copying_continues(stage
     assert node.metric("mm2_source_lost_records_total", **labels) == 15
     assert node.healthy
     assert node.process.output().count("source offsets 10 to 24 are lost") == 1
+    unaccepted = {**labels, "kind": "retention"}
+    assert node.metric("mm2_source_unaccepted_losses", **unaccepted) == 1
+    assert (
+        f"! topic {topic} partition 0: source offsets 10 to 24 are lost" in run("mm2", "status", str(node.file)).stdout
+    )
+    accepted = accept(node, flow, topic, "--reason", "ticket 4711")
+    assert accepted.code == 0, accepted.stderr
+    assert f"accepted: source offsets 10 to 24 are lost of {topic}-0" in accepted.stdout
+    wait_until(lambda: node.metric("mm2_source_unaccepted_losses", **unaccepted) is None, SEEN, "it is accepted")
+    assert f"! topic {topic} partition 0" not in run("mm2", "status", str(node.file)).stdout
+    (shown,) = losses(str(node.file), "--topic", topic)
+    assert (shown["time"], shown["accepted"]) == (loss["time"], True)
+    assert (shown["accepted_by"], shown["accept_reason"]) == ("admin", "ticket 4711")
+    assert shown["accepted_at"] > loss["time"]
     refused = accept(node, flow, topic)
     assert refused.code == 2
-    assert f"no loss of topic {topic} partition 0 stopped anything" in refused.stderr
+    assert f"no loss of topic {topic} partition 0 waits for acceptance" in refused.stderr
 
 
 def test_a_partition_whose_stored_offset_is_gone_starts_when_an_operator_says_so(stage: Stage) -> None:
@@ -291,6 +305,7 @@ def test_a_loss_stops_a_partition_or_a_flow_until_it_is_accepted(stage: Stage, n
         partition.wait_copied(other, 15)  # other partitions continue
         (loss,) = losses(str(first.file), "--flow", partition.name)
         assert (loss["first"], loss["last"], loss["stops"], loss["accepted"]) == (10, 24, "partition", False)
+        noticed = loss["time"]
         assert (partition.copied(topic), partition.stored(topic)) == (10, '{"offset":9}')
         assert [flow.copied(one) for one in topics] == [10, 10, 10, 10]
 
@@ -306,7 +321,7 @@ def test_a_loss_stops_a_partition_or_a_flow_until_it_is_accepted(stage: Stage, n
         for node in nodes:
             wait_until(partial(getattr, node, "healthy"), COPIED, "/health is 200")
         (loss,) = losses(str(first.file), "--flow", partition.name)
-        assert loss["accepted"] is True
+        assert (loss["accepted"], loss["accepted_by"], loss["time"]) == (True, "admin", noticed)
         assert accept(first, partition, topic).code == 2
         for node in others:
             assert node.stop() == 0

@@ -42,7 +42,7 @@ def accept_loss(
     flow: str | None = None,
     reason: str | None = None,
 ) -> int:
-    """Continue after the loss that stopped a partition or a flow. Raises CommandError."""
+    """Accept losses, and continue after those that stopped a partition or a flow. Raises CommandError."""
     body: dict[str, object] = {} if topic is None else {"topic": topic}
     if partition is not None:
         if topic is None:

@@ -138,7 +138,7 @@ def losses_view(found: FlowLosses) -> RenderableType:
                 number(one.first),
                 "unknown" if one.last < one.first else number(one.last),
                 "unknown" if one.last < one.first else number(one.offsets),
-                _time(one) or "-",
+                _time(one.time) or "-",
                 one.kind,
                 _state(one),
                 one.reason,
@@ -162,6 +162,10 @@ def losses_json(found: FlowLosses) -> list[dict[str, object]]:
             "count": one.count,
             "stops": one.stops,
             "accepted": one.accepted,
+            "accepted_at": one.accepted_at,
+            "accepted_by": one.accepted_by,
+            "accept_reason": one.accept_reason,
+            "remote_topic": one.remote_topic,
         }
         for flow, some in found.items()
         for one in some
@@ -209,11 +213,11 @@ def _topics_of(losses: FlowLosses) -> set[str]:
     return {one.topic for some in losses.values() for one in some}
 
 
-def _time(loss: Loss) -> str:
-    if loss.time is None:
+def _time(time: int | None) -> str:
+    if time is None:
         return ""
     try:
-        return datetime.fromtimestamp(loss.time / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return datetime.fromtimestamp(time / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):
         return ""
 
@@ -221,4 +225,8 @@ def _time(loss: Loss) -> str:
 def _state(loss: Loss) -> str | Text:
     if loss.awaits_acceptance:
         return Text(f"{loss.stops} stopped", style="bold red")
-    return "accepted" if loss.accepted else "continued"
+    if loss.accepted:
+        by = f" by {loss.accepted_by}" if loss.accepted_by else ""
+        reason = f": {loss.accept_reason}" if loss.accept_reason else ""
+        return " ".join(filter(None, ("accepted", _time(loss.accepted_at)))) + f"{by}{reason}"
+    return Text("not accepted", style="red") if loss.is_unaccepted else "intended"

@@ -41,6 +41,9 @@ from mm2.rest.merge.flow_problems import flow_problems, topic_reasons
 _RISKS_NAMED = 5
 """Topics whose records the source soon deletes that are named: one cause can concern thousands."""
 
+MOST_LOSSES = 10
+"""Losses that are shown one by one: half a screen."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRow:
@@ -278,6 +281,9 @@ def _remarks(flow: FlowStatus) -> Iterator[str]:
         for what, counts in flow.assignment_audit.items()
         if counts.moving
     ]
+    if dealt_with := [loss for loss in flow.losses if not loss.is_unaccepted]:
+        what = "loss" if len(dealt_with) == 1 else "losses"
+        yield f"{len(dealt_with)} {what} accepted or intended, see mm2 losses"
     if moving:
         yield f"moving to another node: {', '.join(moving)}"
 
@@ -337,13 +343,16 @@ def _expires(one: PartitionStatus) -> bool:
 
 
 def _complaints(flow: FlowStatus) -> Iterator[str]:
-    """Yield a message for every problem of a flow, and for every loss."""
+    """Yield a message for every problem of a flow, and for losses that nobody has accepted or intended."""
     yield from map(str, flow_problems(flow))
     yield from _at_risk(flow)
     for what, counts in flow.assignment_audit.items():
         yield from _coverage(what.removesuffix("s"), counts)
-    for loss in flow.losses:
+    unaccepted = [loss for loss in flow.losses if loss.is_unaccepted]
+    for loss in unaccepted[:MOST_LOSSES]:
         yield f"topic {loss.topic} partition {loss.partition}: {extent(loss)}: {loss.reason}"
+    if len(unaccepted) > MOST_LOSSES:
+        yield f"and {len(unaccepted) - MOST_LOSSES} more losses, see mm2 losses"
 
 
 def _coverage(what: str, counts: AssignmentAuditStatus) -> Iterator[str]:

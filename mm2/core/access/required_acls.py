@@ -187,7 +187,12 @@ class _FlowAcls:
             return
         losses = internal_topics.losses(features.flow)
         yield from self._internal(role, losses, create, write)
-        yield from self._internal(role, losses, read, why="mm2 losses, and mm2.on.data.loss unless it is continue")
+        yield from self._internal(
+            role,
+            losses,
+            read,
+            why="mm2 losses, mm2_source_unaccepted_losses, and mm2.on.data.loss unless it is continue",
+        )
         if features.offset_syncs is not None:
             yield from self._internal(role, features.offset_syncs, create, write)
         if features.exact_offsets is not None:

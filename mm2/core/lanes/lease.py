@@ -42,7 +42,8 @@ class PartitionLease:
     ``uncopied_of_deleted_topic``: the source offsets (first, until) of the deleted topic that were not copied, as far
     as known; None: nothing was left to copy, or the topic was not recreated. ``stopped_by``: a loss that an
     operator has to accept before anything is copied. ``accepted_loss``: the loss of the partition that was accepted
-    last. ``skip_offset``: an operator has asked to leave out what cannot be copied at this source offset.
+    last. ``recorded_loss``: the loss of the partition that was recorded last. ``skip_offset``: an operator has asked to
+    leave out what cannot be copied at this source offset.
     """
 
     topic: str
@@ -55,6 +56,7 @@ class PartitionLease:
     uncopied_of_deleted_topic: tuple[int, int] | None = None
     stopped_by: Loss | None = None
     accepted_loss: Loss | None = None
+    recorded_loss: Loss | None = None
     leader_epochs: EpochStarts = ()
     skip_offset: int | None = None
 

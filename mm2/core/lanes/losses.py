@@ -15,7 +15,9 @@ and the source no longer has. These fields follow if they have another value tha
     lost       lost offsets between first and last (all of them)
     topicId    ID of the source topic that is copied after the loss, as text (unknown)
     stops      "partition" or "flow": copying stops until the loss is accepted (nothing stops)
+    remoteTopic   name of the remote topic (unknown)
     accepted   true: an operator accepted the loss (false)
+    acceptedAt, acceptedBy, acceptReason   when, epoch ms, by whom and why (unknown)
 
 Unknown fields are ignored. A loss that is noticed again, after a restart, has the same key; ``topicId`` keeps those of
 topics of the same name apart, and is left out of the key if it is unknown. A null value deletes a loss.
@@ -96,6 +98,16 @@ class Loss:
         default="", metadata={"description": "what stopped until the loss is accepted: partition, flow, or empty"}
     )
     accepted: bool = field(default=False, metadata={"description": "whether an operator accepted the loss"})
+    remote_topic: str | None = field(
+        default=None, metadata={"description": "name of the topic on the target; null: unknown"}
+    )
+    accepted_at: int | None = field(
+        default=None, metadata={"description": "when it was accepted, epoch ms; null: it was not, or unknown"}
+    )
+    accepted_by: str | None = field(default=None, metadata={"description": "who accepted it; null: nobody, or unknown"})
+    accept_reason: str | None = field(
+        default=None, metadata={"description": "why it was accepted, in the operator's words; null: none given"}
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "last", self.until - 1)
@@ -109,6 +121,15 @@ class Loss:
     def awaits_acceptance(self) -> bool:
         """Whether copying waits for an operator to accept the loss."""
         return bool(self.stops) and not self.accepted
+
+    @property
+    def is_unaccepted(self) -> bool:
+        """Whether nobody has accepted or intended the loss; one of a kind of a later release counts."""
+        return not self.accepted and self.kind not in INTENDED
+
+    def accept(self, *, at: int, by: str | None, reason: str | None) -> Loss:
+        """Return the loss as accepted: when (epoch ms), by whom and why. The time when it was noticed stays."""
+        return replace(self, accepted=True, accepted_at=at, accepted_by=by, accept_reason=reason)
 
     @property
     def key(self) -> LossKey:
@@ -128,7 +149,11 @@ class LossesUnreadableError(Exception):
         self.is_unknown = is_unknown
 
 
-_NEVER_STOP = frozenset({LossKind.SKIPPED, LossKind.DEAD_LETTER, LossKind.TARGET_TRUNCATED})
+INTENDED = frozenset({LossKind.SKIPPED, LossKind.DEAD_LETTER})
+"""What an operator asked for, with mm2 skip or a topic of dead letters. It is recorded and counted, and needs no
+acceptance."""
+
+_NEVER_STOP = INTENDED | {LossKind.TARGET_TRUNCATED}
 
 _STOPS = {OnDataLoss.CONTINUE: "", OnDataLoss.STOP_PARTITION: "partition", OnDataLoss.STOP_FLOW: "flow"}
 
@@ -149,17 +174,24 @@ class LossPolicy:
     flow: Flow | None = None
     on_data_loss: OnDataLoss = OnDataLoss.CONTINUE
 
-    def applied(self, loss: Loss, before: Loss | None, accepted: Loss | None) -> Loss:
-        """Return ``loss`` with what it stops, and whether an operator has accepted it.
+    def applied(self, loss: Loss, before: Loss | None, accepted: Loss | None, recorded: Loss | None = None) -> Loss:
+        """Return ``loss`` with what it stops, when it was noticed first, and whether an operator has accepted it.
 
-        ``before``: the last loss of the partition. ``accepted``: the loss that was accepted last. An acceptance also
-        covers what is lost directly after an accepted loss, before anything was copied.
+        ``before``: the last loss of the partition. ``accepted``: the loss that was accepted last. ``recorded``: the
+        loss that was recorded last, with its time. An acceptance of a loss that stopped something also covers what is
+        lost directly after it, before anything was copied. Of a loss that stops nothing it covers the offsets that were
+        known then: what is lost later needs another acceptance.
         """
         stops = "" if loss.kind in _NEVER_STOP else _STOPS[self.on_data_loss]
-        covered = before is not None and before.accepted and _continues(before, loss)
-        known = accepted is not None and loss.is_same(accepted)
-        until = max(loss.until, accepted.until) if known and accepted is not None else loss.until
-        return replace(loss, until=until, stops=stops, accepted=bool(stops) and (known or covered))
+        loss = replace(loss, stops=stops)
+        if recorded is not None and loss.is_same(recorded):
+            loss = replace(loss, time=recorded.time)
+        if accepted is not None and loss.is_same(accepted) and (stops or loss.until <= accepted.until):
+            until = max(loss.until, accepted.until)
+            return replace(with_acceptance_of(accepted, loss), until=until, time=accepted.time)
+        if stops and before is not None and before.accepted and _continues(before, loss):
+            return with_acceptance_of(before, loss)
+        return loss
 
     def message(self, loss: Loss) -> str:
         """Return the error of what ``loss`` stopped, with the command that continues."""
@@ -194,7 +226,19 @@ def _continues(last: Loss, loss: Loss) -> bool:
 def _merged(last: Loss, loss: Loss, *, count: int) -> Loss:
     lost = last.offsets + loss.offsets
     whole = lost == loss.until - last.first
-    return replace(loss, first=last.first, count=count, lost=None if whole else lost)
+    time = loss.time if last.time is None else last.time  # when the first of them was noticed
+    return replace(loss, first=last.first, count=count, lost=None if whole else lost, time=time)
+
+
+def with_acceptance_of(accepted: Loss, loss: Loss) -> Loss:
+    """Return ``loss`` with the acceptance of ``accepted``."""
+    return replace(
+        loss,
+        accepted=accepted.accepted,
+        accepted_at=accepted.accepted_at,
+        accepted_by=accepted.accepted_by,
+        accept_reason=accepted.accept_reason,
+    )
 
 
 def extent(loss: Loss) -> str:
@@ -228,6 +272,9 @@ def loss_warning(loss: Loss, flow: Flow) -> str:
     if loss.awaits_acceptance:
         return stop_message(loss, flow)
     advice = _ADVICE.get(loss.kind)
+    if loss.is_unaccepted:
+        command = accept_command(TopicPartition(loss.topic, loss.partition), flow)
+        advice = f"{f'{advice}; ' if advice else ''}accept the loss when it is dealt with: {command}"
     return (
         f"topic {loss.topic} partition {loss.partition}: {extent(loss)}: {loss.reason}; copying continues"
         f"{f'; to do: {advice}' if advice else ''}; mm2 losses lists all losses"
@@ -257,10 +304,26 @@ def encode_loss(loss: Loss) -> bytes:
         "reason": loss.reason,
         "kind": str(loss.kind),
     }
-    own = {"count": loss.count, "lost": loss.lost, "topicId": loss.topic_id, "stops": loss.stops}
-    defaults = {"count": 1, "lost": None, "topicId": None, "stops": ""}
-    value |= {name: one for name, one in own.items() if one != defaults[name]}
-    return _dump(value | ({"accepted": True} if loss.accepted else {}))
+    own: dict[str, tuple[object, object]] = {  # with their defaults
+        "count": (loss.count, 1),
+        "lost": (loss.lost, None),
+        "topicId": (loss.topic_id, None),
+        "stops": (loss.stops, ""),
+        "remoteTopic": (loss.remote_topic, None),
+        "accepted": (loss.accepted, False),
+        "acceptedAt": (loss.accepted_at, None),
+        "acceptedBy": (loss.accepted_by, None),
+        "acceptReason": (loss.accept_reason, None),
+    }
+    return _dump(value | {name: one for name, (one, default) in own.items() if one != default})
+
+
+def decode_loss_key(key: bytes | None) -> LossKey:
+    """Read the key of a record. Raises FormatError."""
+    match decode_json(key or b"null", "loss key"):
+        case {"topic": str(topic), "partition": int(partition), "first": int(first), "kind": str(kind), **others}:
+            return topic, partition, first, kind, _text(others, "topicId") or ""
+    raise FormatError(f"cannot read loss key: not {{topic, partition, first, kind}}: {key!r:.200}")
 
 
 def decode_loss(key: bytes | None, value: bytes | None) -> Loss | None:
@@ -291,6 +354,10 @@ def decode_loss(key: bytes | None, value: bytes | None) -> Loss | None:
                 topic_id=_text(others, "topicId"),
                 stops=_text(others, "stops") or "",
                 accepted=others.get("accepted") is True,
+                remote_topic=_text(others, "remoteTopic"),
+                accepted_at=_number(others, "acceptedAt"),
+                accepted_by=_text(others, "acceptedBy"),
+                accept_reason=_text(others, "acceptReason"),
             )
     raise FormatError(f"cannot read loss: not {{topic, partition, first, last, reason, kind}}: {value!r:.200}")
 

@@ -8,16 +8,19 @@ from typing import Annotated, ClassVar
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from mm2.core.coordination.commands import CommandRefusedError, CommandType
-from mm2.core.lanes.losses import extent
+from mm2.core.lanes.losses import Loss, extent
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.connect_offsets import is_lost_offset
 from mm2.node.commands.leader import LeaderHandle
 
+MOST_NAMED = 20
+"""Losses, and partitions, that an answer names: a screen."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptLoss:
-    """Continue after the losses that stopped source partitions, or the whole flow, and start partitions whose stored
-    offsets are gone.
+    """Accept recorded losses, continue after those that stopped source partitions or the whole flow, and start
+    partitions whose stored offsets are gone.
 
     ``partition`` None: all partitions of ``topic``. ``topic`` None: all of the flow.
     """
@@ -59,19 +62,27 @@ async def _carry_out(command: AcceptLoss, leader: LeaderHandle) -> str:
         and is_lost_offset(one, partition.error)
     ]
     started = await leader.term.start_again(stopped) if stopped else []
-    accepted = await leader.losses.accept(command.covers)
-    done = [
-        f"accepted: {extent(loss)} of {loss.topic}-{loss.partition}; copying continues after that" for loss in accepted
-    ]
+    origin = leader.origin
+    accepted = await leader.losses.accept(command.covers, by=origin.caller.name, reason=origin.reason)
+    done = list(map(_accepted, accepted[:MOST_NAMED]))
+    if len(accepted) > MOST_NAMED:
+        done.append(f"and {len(accepted) - MOST_NAMED} more losses")
     if started:
         done.append(f"starting as if nothing was copied: {', '.join(map(str, started))}")
     if done:
         return "; ".join(done)
-    waiting = sorted({f"{loss.topic} partition {loss.partition}" for loss in leader.losses.waiting})
+    waiting = sorted({f"{loss.topic} partition {loss.partition}" for loss in leader.losses.book.unaccepted})
+    more = [f"and {len(waiting) - MOST_NAMED} more"] if len(waiting) > MOST_NAMED else []
     raise CommandRefusedError(
-        f"no loss of {_what(command)} stopped anything; waiting for acceptance: {', '.join(waiting) or 'none'}",
+        f"no loss of {_what(command)} waits for acceptance; waiting for acceptance:"
+        f" {', '.join([*waiting[:MOST_NAMED], *more]) or 'none'}",
         is_unknown=True,
     )
+
+
+def _accepted(loss: Loss) -> str:
+    continues = "; copying continues after that" if loss.stops else ""
+    return f"accepted: {extent(loss)} of {loss.topic}-{loss.partition}{continues}"
 
 
 def _what(command: AcceptLoss) -> str:
@@ -84,8 +95,9 @@ COMMAND = CommandType(
     path="accept-loss",
     request=_request,
     parse=TypeAdapter(AcceptLoss).validate_python,
-    summary="Accept the loss that stopped a partition or a flow",
-    description="Copying continues after the lost offsets. Losses stop something if mm2.on.data.loss is stop-partition"
-    " or stop-flow. A partition that is stopped because its stored offset is gone starts again.",
+    summary="Accept losses",
+    description="Records that an operator has dealt with recorded losses, with time, name and reason. If they stopped"
+    " a partition or a flow (mm2.on.data.loss is stop-partition or stop-flow), copying continues after the lost"
+    " offsets. A partition that is stopped because its stored offset is gone starts again.",
     carry_out=_carry_out,
 )

@@ -122,7 +122,13 @@ class FlowSession:
             )
             producer = await stack.enter_async_context(ControlProducer(await cluster(ClientRole.STATUSES)))
             self._keeper = StatusKeeper(settings, self._identity, producer, self.statuses, topics.status_partitions)
-            self.losses = LossStore(settings, target, producer, partial(self._lease_service.wake, Wake.LOSSES))
+            self.losses = LossStore(
+                settings,
+                target,
+                producer,
+                partial(self._lease_service.wake, Wake.LOSSES),
+                on_read=self._retained.take_losses,
+            )
             self.audit = AuditStore(settings, target, producer, self._audit_queue)
             context = TaskContext(
                 settings=settings,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.tasks import TaskKind
 from mm2.core.coordination.pauses import pauses_flow
-from mm2.core.lanes.losses import Loss, stop_message
+from mm2.core.lanes.losses import stop_message
 from mm2.core.lanes.task_states import TaskState, without_pauses, worst
 from mm2.core.naming.names import TopicPartition
+from mm2.core.plugins import PluginError
 from mm2.core.problems.grouped_problems import reasons as problem_reasons
 from mm2.election.protocol import HeldByOther, Joined, Lost, MemberInfo
 from mm2.node.checkpoint.checkpoint_task import reason_for_none
@@ -79,6 +81,7 @@ class FlowStatusBuilder:
         elsewhere = parts.elsewhere() if parts is not None else ()
         paused = session.configs.pauses.named if session is not None else ()
         is_paused = pauses_flow(paused, {one.topic for one in (*topics, *elsewhere)})
+        own_losses = retained.progress.losses
         state, reasons = self._state(tasks, topics, is_paused=is_paused), self._reasons(parts, tasks, topics)
         last_minute = parts.last_minute() if parts is not None else None
         if state is TaskState.WAITING and not reasons:
@@ -99,9 +102,10 @@ class FlowStatusBuilder:
             records_total=retained.progress.records_total,
             bytes_total=retained.progress.bytes_total,
             batches=retained.progress.batches,
-            losses=tuple(map(self._with_acceptance, retained.progress.losses.newest)),
-            lost=retained.progress.losses.totals,
-            loss_counts=retained.progress.losses.counts,
+            losses=retained.losses.shown(own_losses.newest),
+            lost=self._by_remote_topic(own_losses.totals),
+            loss_counts=self._by_remote_topic(own_losses.counts),
+            unaccepted_losses=retained.losses.count_unaccepted(own_losses.newest, self._remote_topic),
             heartbeats_total=retained.heartbeats,
             groups=session.host.groups if session is not None else (),
             group_reasons=self._group_reasons(),
@@ -185,12 +189,22 @@ class FlowStatusBuilder:
         reasons += [task.error for task in tasks if task.state is TaskState.WAITING and not task.only_moves]
         return list(dict.fromkeys(reason for reason in reasons if reason is not None))
 
-    def _with_acceptance(self, loss: Loss) -> Loss:
-        """Return the loss as it is recorded now: a lane reports it only once."""
-        if self.session is None or not loss.awaits_acceptance:
-            return loss
-        accepted = self.session.losses.accepted(TopicPartition(loss.topic, loss.partition))
-        return replace(loss, accepted=accepted is not None and accepted.is_same(loss))
+    def _by_remote_topic(self, counts: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Return the counts of source partitions by remote partition, also of topics that exist no more."""
+        found: Counter[TopicPartition] = Counter()
+        for one, count in counts.items():
+            found[TopicPartition(self._remote_topic(one.topic), one.partition)] += count
+        return dict(found)
+
+    def _remote_topic(self, topic: str) -> str:
+        """Return the name of the remote topic under which losses of the source topic are counted."""
+        known = self.retained.progress.losses.remote_topics.get(topic)
+        if known is not None:
+            return known
+        try:
+            return self.settings.policy.format_remote_topic(self.settings.aliases.source, topic)
+        except PluginError:  # the source task reports it
+            return topic
 
     def _stopped(self) -> list[str]:
         """Return the losses that stop the flow, and on the leader also those that stop only a partition.

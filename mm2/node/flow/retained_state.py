@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from mm2.core.assignment.task_placement import TaskAssignments
 from mm2.core.assignment.tasks import TaskId
+from mm2.core.lanes.loss_book import LossBook
 from mm2.node.checkpoint.checkpoint_log import CheckpointMetrics
 from mm2.node.status.progress import FlowProgress
 
@@ -19,6 +20,7 @@ class RetainedFlowState:
     ``progress``, ``checkpoint_metrics`` and ``heartbeats`` count since the node started. ``placement`` is the newest
     assignment that this node received or computed (`take_placement`). ``moved_at``: when the owner of a task changed
     last, or it was decided to change it, in seconds of the monotonic clock; not for tasks that had no place before.
+    ``losses``: the recorded losses as they were read last; a loss is no less unaccepted while the target is down.
     """
 
     progress: FlowProgress = field(default_factory=FlowProgress)
@@ -26,6 +28,11 @@ class RetainedFlowState:
     placement: TaskAssignments = field(default_factory=TaskAssignments)
     moved_at: Mapping[TaskId, float] = field(default_factory=dict)
     heartbeats: int = 0
+    losses: LossBook = field(default_factory=LossBook)
+
+    def take_losses(self, losses: LossBook) -> None:
+        """Use what a new session has read of the losses topic."""
+        self.losses = losses
 
     def take_placement(self, placement: TaskAssignments) -> None:
         """Use the result of a rebalance."""

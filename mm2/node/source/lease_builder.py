@@ -310,6 +310,7 @@ class LeaseBuilder:
             uncopied_of_deleted_topic=(position, position) if topic_recreated and position is not None else None,
             stopped_by=self._losses.stopped_by(partition),
             accepted_loss=self._losses.accepted(partition),
+            recorded_loss=self._losses.book.newest(partition),
             leader_epochs=segment.epochs_before(start) if segment is not None and not topic_recreated else (),
             skip_offset=skip_offset,
         )

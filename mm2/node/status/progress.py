@@ -38,6 +38,7 @@ class Losses:
         self._reported: dict[int, tuple[str, Sequence[Loss]]] = {}
         self._totals: dict[TopicPartition, int] = {}
         self._counts: dict[TopicPartition, int] = {}
+        self._remote: dict[str, str] = {}
 
     @property
     def newest(self) -> tuple[Loss, ...]:
@@ -53,6 +54,11 @@ class Losses:
     def counts(self) -> Mapping[TopicPartition, int]:
         """The number of losses of each partition that has had any."""
         return dict(self._counts)
+
+    @property
+    def remote_topics(self) -> Mapping[str, str]:
+        """The remote topic of each source topic that has lost records, as far as the lanes have reported it."""
+        return dict(self._remote)
 
     def take(self, source_task: int, run: str, losses: Sequence[Loss]) -> list[Loss]:
         """Apply a source task's report; ``run`` identifies the run of the source task. Return the new losses."""
@@ -77,6 +83,8 @@ class Losses:
             offsets, count = max(0, loss.offsets - before.offsets), max(0, loss.count - before.count)
             loss = loss if loss.until >= before.until else before
         partition = TopicPartition(loss.topic, loss.partition)
+        if loss.remote_topic is not None:
+            self._remote[loss.topic] = loss.remote_topic
         self._totals[partition] = self._totals.get(partition, 0) + offsets
         self._counts[partition] = self._counts.get(partition, 0) + count
         self._newest[loss.key] = loss

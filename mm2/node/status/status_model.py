@@ -16,6 +16,7 @@ from typing import Annotated, TypeVar
 from pydantic import Field, computed_field
 
 from mm2.core.lanes.counters import HistogramTotals, PartitionCounters, SourceTaskCounters
+from mm2.core.lanes.loss_book import UnacceptedLosses
 from mm2.core.lanes.losses import Loss
 from mm2.core.lanes.partition_steps import RecentWaits
 from mm2.core.lanes.progress_reports import BatchCount
@@ -300,7 +301,10 @@ class FlowStatus:
     reasons: Annotated[tuple[str, ...], Field(description="errors and warnings, one message each")]
     tasks: tuple[TaskStatus, ...]
     topics: tuple[TopicStatus, ...]
-    losses: Annotated[tuple[Loss, ...], Field(description="the newest 100 of each node")] = ()
+    losses: Annotated[
+        tuple[Loss, ...],
+        Field(description="the newest 100 of each node: what nobody has accepted, and all since the node started"),
+    ] = ()
     members: Annotated[
         tuple[MemberStatus, ...], Field(description="nodes that share the flow, according to the last rebalance")
     ] = ()
@@ -345,8 +349,10 @@ class FlowStatus:
     records_total: NotServed[int] = 0  # records and bytes that this node copied since it started
     bytes_total: NotServed[int] = 0
     batches: NotServed[tuple[BatchCount, ...]] = ()
-    lost: NotServed[Mapping[TopicPartition, int]] = field(default_factory=dict)  # offsets lost since the node started
-    loss_counts: NotServed[Mapping[TopicPartition, int]] = field(default_factory=dict)  # losses since the node started
+    # offsets lost, and losses, since the node started, by remote partition
+    lost: NotServed[Mapping[TopicPartition, int]] = field(default_factory=dict)
+    loss_counts: NotServed[Mapping[TopicPartition, int]] = field(default_factory=dict)
+    unaccepted_losses: NotServed[UnacceptedLosses] = field(default_factory=dict)
     heartbeats_total: NotServed[int] = 0
     groups: NotServed[Iterable[GroupStatus]] = ()  # built during iteration, as there can be 100,000 partitions
     group_reasons: NotServed[tuple[str, ...]] = ()  # why there are no groups, or why their status is incomplete

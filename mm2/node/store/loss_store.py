@@ -7,11 +7,20 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import replace
 from uuid import UUID
 
 from mm2.config.settings import FlowSettings
-from mm2.core.lanes.losses import PARTITION, Loss, LossKey, OnDataLoss, decode_loss, encode_loss, encode_loss_key
+from mm2.core.lanes.loss_book import LossBook, newer_state
+from mm2.core.lanes.losses import (
+    PARTITION,
+    Loss,
+    LossKey,
+    OnDataLoss,
+    decode_loss,
+    decode_loss_key,
+    encode_loss,
+    encode_loss_key,
+)
 from mm2.core.naming import internal_topics
 from mm2.core.naming.names import TopicPartition
 from mm2.core.wire.formats import FormatError
@@ -42,25 +51,32 @@ ACCEPT_S = 10.0
 
 
 class LossStore:
-    """Creates the topic, and follows it if losses stop something: mm2.on.data.loss is not ``continue``.
+    """Creates the topic and follows it.
 
     (A) Under ``stop-partition`` and ``stop-flow``, a lease is granted only after `refresh` has read what earlier owners
         recorded. If the topic cannot be read, nothing is granted: it could say that copying must not continue.
-    (B) Of what is followed, only losses that wait for acceptance are kept, and the last accepted one of each partition.
-    (C) `recorded` keeps every loss, from the first call on; later calls read only what was added since.
+    (B) Under ``continue``, nothing waits for what is followed: a topic that cannot be read stops nothing.
+    (C) `recorded` reads every loss again, from the first call on; later calls read only what was added since.
 
-    ``acceptances`` counts the losses whose acceptance was read.
+    ``acceptances`` counts the losses that stopped something and whose acceptance was read. ``book`` has all losses.
     """
 
     def __init__(
-        self, settings: FlowSettings, target: Cluster, producer: ControlProducer, on_change: Callable[[], None]
+        self,
+        settings: FlowSettings,
+        target: Cluster,
+        producer: ControlProducer,
+        on_change: Callable[[], None],
+        *,
+        on_read: Callable[[LossBook], None] | None = None,
     ) -> None:
-        """``on_change`` is called when something was stopped or accepted."""
+        """``on_change`` is called when something was stopped or accepted, ``on_read`` when the topic was read."""
         self._settings = settings
         self._admin = settings.admin_class(target)
         self._target = target
         self._producer = producer
         self._on_change = on_change
+        self._on_read = on_read
         self._internal_topic = internal_topics.losses(settings.flow)
         self.topic = self._internal_topic.name
         self.on_data_loss = OnDataLoss(settings.own.on_data_loss)
@@ -72,7 +88,8 @@ class LossStore:
         self._waiting: dict[LossKey, Loss] = {}
         self._waiting_of: defaultdict[TopicPartition, dict[LossKey, Loss]] = defaultdict(dict)  # the same
         self._accepted: dict[TopicPartition, Loss] = {}
-        self._recorded = LossReader(target, self.topic, None if self.stops else self.skipped)  # counted once
+        self.book = LossBook()
+        self._recorded = LossReader(target, self.topic)
 
     @property
     def stops(self) -> bool:
@@ -100,12 +117,12 @@ class LossStore:
 
     def accepted(self, partition: TopicPartition) -> Loss | None:
         """Return the loss of the partition that was accepted last, if any."""
-        return self._accepted.get(partition) if self.stops else None
+        return self._accepted.get(partition)
 
     # -- reading
 
     async def follow(self) -> None:
-        """Create the topic, and apply its records until cancelled; return immediately if losses stop nothing."""
+        """Create the topic, and apply its records until cancelled."""
 
         async def attempt() -> None:
             await ensure_internal_topic(
@@ -113,15 +130,16 @@ class LossStore:
                 self._internal_topic,
                 replication_factor=self._settings.checkpoint.checkpoints_topic_replication_factor,
             )
-            if self.stops:
-                await self.skipped.apply(self._log.read_to_end(), self._take, step=STEP_RECORDS)
-                self._read.set()
-                self.error.hide()
-                await self.skipped.apply(self._log.follow(), self._take, step=STEP_RECORDS)
+            await self.skipped.apply(self._log.read_to_end(), self._take, step=STEP_RECORDS)
+            self._read.set()
+            if self._on_read is not None:
+                self._on_read(self.book)
+            self.error.hide()
+            await self.skipped.apply(self._log.follow(), self._take, step=STEP_RECORDS)
 
         def text(error: BaseException) -> str:
             consequence = "copying continues" if not self.stops else "source tasks do not start, as they may be stopped"
-            return f"losses cannot be recorded in {self.topic}: {error}; {consequence}"
+            return f"losses cannot be recorded in {self.topic}, or read from it: {error}; {consequence}"
 
         await keep_trying(attempt, self.error, text)
 
@@ -145,32 +163,37 @@ class LossStore:
 
     # -- acceptance
 
-    async def accept(self, covers: Callable[[TopicPartition], bool]) -> tuple[Loss, ...]:
-        """Record that an operator accepts the losses that stop anything, where ``covers`` is true for their partition.
+    async def accept(
+        self, covers: Callable[[TopicPartition], bool], *, by: str | None, reason: str | None
+    ) -> tuple[Loss, ...]:
+        """Record that an operator accepts the unaccepted losses, where ``covers`` is true for their partition.
 
-        Returns them.
+        ``by`` and ``reason``: who accepts them, and why. Returns them.
 
         Raises ClusterError.
         """
         recorded = await read_losses(self._target, self.topic)
-        found = [
-            loss for loss in recorded if loss.awaits_acceptance and covers(TopicPartition(loss.topic, loss.partition))
+        found = [loss for loss in recorded if loss.is_unaccepted and covers(TopicPartition(loss.topic, loss.partition))]
+        now = time.time_ns() // 1_000_000
+        accepted = [encode_loss(loss.accept(at=now, by=by, reason=reason)) for loss in found]
+        written = [
+            self._producer.send(self.topic, PARTITION, encode_loss_key(loss), value)
+            for loss, value in zip(found, accepted, strict=True)
         ]
-        for loss in found:
-            accepted = replace(loss, accepted=True)
-            written = self._producer.send(self.topic, PARTITION, encode_loss_key(loss), encode_loss(accepted))
-            try:
-                async with asyncio.timeout(ACCEPT_S):
-                    await written
-            except TimeoutError:
-                reason = self._producer.last_error or f"no answer within {ACCEPT_S:.0f} s"
-                raise RequestTimedOut(f"cannot write to {self.topic}: {reason}") from None
+        try:
+            async with asyncio.timeout(ACCEPT_S):
+                await asyncio.gather(*written)
+        except TimeoutError:
+            why = self._producer.last_error or f"no answer within {ACCEPT_S:.0f} s"
+            raise RequestTimedOut(f"cannot write to {self.topic}: {why}") from None
         return tuple(found)
 
     def _take(self, record: StoredRecord) -> None:
-        loss = decode_loss(record.key, record.value)
-        if loss is None:
+        found = decode_loss(record.key, record.value)
+        if found is None:
+            self.book.remove(decode_loss_key(record.key))
             return
+        loss = self.book.take(found)
         partition = TopicPartition(loss.topic, loss.partition)
         before, waiting = self._waiting.pop(loss.key, None), self._waiting_of[partition]
         waiting.pop(loss.key, None)
@@ -178,7 +201,7 @@ class LossStore:
             self._waiting[loss.key] = waiting[loss.key] = loss
         elif loss.accepted:
             self._accepted[partition] = loss
-            self.acceptances += before is not None
+            self.acceptances += before is not None  # only what has stopped something waits
         if not waiting:
             del self._waiting_of[partition]
         if before is not None or loss.awaits_acceptance:
@@ -188,21 +211,19 @@ class LossStore:
 class LossReader:
     """Reads every loss in a topic, for clients without authentication: at most once a second, and only what is new.
 
-    Used on one event loop, by any number of tasks. ``clock`` returns monotonic seconds, ``skipped`` counts records that
-    cannot be decoded.
+    Used on one event loop, by any number of tasks. ``clock`` returns monotonic seconds. Records that cannot be decoded
+    are ignored.
     """
 
     def __init__(
         self,
         cluster: Cluster,
         topic: str,
-        skipped: SkippedRecords | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster = cluster
         self._topic = topic
-        self._skipped = skipped
         self._clock = clock
         self._reading = asyncio.Lock()
         self._read_at: float | None = None
@@ -228,12 +249,12 @@ class LossReader:
     async def _catch_up(self) -> None:
         log, self._log = self._log, None  # a read that fails or is cancelled can have skipped records
         if log is not None:
-            await _read(log, self._found, self._skipped, timeout_ms=API_TIMEOUT_MS)
+            await _read(log, self._found, timeout_ms=API_TIMEOUT_MS)
             if self._current_id() == self._topic_id:
                 self._log = log
                 return
         log, self._found = CompactedLog(self._cluster, self._topic, purpose="losses"), {}
-        await _read(log, self._found, self._skipped, timeout_ms=API_TIMEOUT_MS)
+        await _read(log, self._found, timeout_ms=API_TIMEOUT_MS)
         self._log, self._topic_id = log, self._current_id()
 
     def _current_id(self) -> UUID | None:
@@ -249,21 +270,17 @@ async def read_losses(cluster: Cluster, topic: str, *, timeout_ms: int = API_TIM
     Records that cannot be decoded are ignored.
     """
     found: dict[bytes | None, Loss] = {}
-    await _read(CompactedLog(cluster, topic, purpose="losses"), found, None, timeout_ms=timeout_ms)
+    await _read(CompactedLog(cluster, topic, purpose="losses"), found, timeout_ms=timeout_ms)
     return tuple(found.values())
 
 
-async def _read(
-    log: CompactedLog, found: dict[bytes | None, Loss], skipped: SkippedRecords | None, *, timeout_ms: int
-) -> None:
+async def _read(log: CompactedLog, found: dict[bytes | None, Loss], *, timeout_ms: int) -> None:
     """Add the losses up to the topic's end to ``found``, and remove those that were deleted."""
     async for record in log.read_to_end(timeout_ms=timeout_ms):
-        found.pop(record.key, None)
+        before = found.pop(record.key, None)
         try:
             loss = decode_loss(record.key, record.value)
-        except FormatError as error:
-            if skipped is not None:
-                skipped.skip(record, error if record.problem is None else FormatError(record.problem))
+        except FormatError:
             continue
         if loss is not None:
-            found[record.key] = loss
+            found[record.key] = loss if before is None else newer_state(before, loss)

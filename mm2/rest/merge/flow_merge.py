@@ -226,8 +226,8 @@ def _losses(shares: Sequence[FlowShare]) -> tuple[Loss, ...]:
     for share in shares:
         for loss in share.flow.losses:
             before = found.setdefault(loss.key, loss)
-            if loss.until > before.until:  # reported while it was still growing
-                found[loss.key] = loss
+            if loss.until > before.until or (loss.until == before.until and loss.accepted and not before.accepted):
+                found[loss.key] = loss  # the other was reported while it was still growing, or before its acceptance
     return tuple(found[key] for key in sorted(found))
 
 

@@ -210,14 +210,19 @@ def _loss_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
         "Losses of source records (retention, truncation, topic deleted or recreated, skipped) since the node started.",
         labels=PARTITION,
     )
+    unaccepted = GaugeMetricFamily(
+        "mm2_source_unaccepted_losses",
+        "Recorded losses that nobody has accepted (mm2 accept-loss) or intended (mm2 skip, dead letters), by kind."
+        " Every node exposes all of the flow, also while the target is down.",
+        labels=(*PARTITION, "kind"),
+    )
     for flow in flows:
-        remote = {topic.topic: topic.remote_topic for topic in (*flow.topics, *flow.elsewhere)}
         for family, counts in ((lost, flow.lost), (losses, flow.loss_counts)):
-            for one, count in counts.items():  # a topic that no longer exists keeps its source name
-                family.add_metric(
-                    (flow.source, flow.target, remote.get(one.topic, one.topic), str(one.partition)), count
-                )
-    return iter((lost, losses))
+            for one, count in counts.items():
+                family.add_metric((flow.source, flow.target, one.topic, str(one.partition)), count)
+        for (one, kind), count in flow.unaccepted_losses.items():
+            unaccepted.add_metric((flow.source, flow.target, one.topic, str(one.partition), kind), count)
+    return iter((lost, losses, unaccepted))
 
 
 def _lag_families(own: Iterable[FlowStatus]) -> Iterator[Metric]:

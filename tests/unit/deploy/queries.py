@@ -12,7 +12,18 @@ from promql_parser import AggregateExpr, BinaryExpr, Expr, MatchOp, VectorSelect
 
 from mm2.node.status.status_model import AssignmentAuditStatus, ClusterStatus, Latency, NodeStatus
 from mm2.rest.public.metrics_collector import NodeCollector
-from tests.contract.samples import LOSS, LOSS_COUNTS, LOST, flow, heartbeat_flow, node, partition, task, topic
+from tests.contract.samples import (
+    LOSS,
+    LOSS_COUNTS,
+    LOST,
+    UNACCEPTED,
+    flow,
+    heartbeat_flow,
+    node,
+    partition,
+    task,
+    topic,
+)
 
 SCRAPE_LABELS = {"job", "instance"}
 """Labels that Prometheus adds to every series."""
@@ -35,6 +46,7 @@ def everything() -> NodeStatus:
         losses=(LOSS,),
         lost=LOST,
         loss_counts=LOSS_COUNTS,
+        unaccepted_losses=UNACCEPTED,
         checkpoint_latency={"g1": Latency(count=4, seconds=0.5)},
         skipped={"mm2-offset-syncs.B.internal": 2},
         paused=("users",),

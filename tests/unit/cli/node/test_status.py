@@ -72,6 +72,17 @@ def test_status_shows_every_problem() -> None:
     ]
 
 
+def test_losses_that_were_accepted_or_intended_are_no_problem() -> None:
+    accepted, skipped = replace(LOSS, accepted=True), replace(LOSS, first=30, until=31, kind="skipped")
+    shown = lines(view(node(flow(losses=(accepted, skipped)))))
+    assert shown[3:] == ["  2 losses accepted or intended, see mm2 losses"]
+    shown = lines(view(node(flow(losses=(accepted, *(replace(LOSS, partition=number) for number in range(12)))))))
+    assert shown[3] == "  1 loss accepted or intended, see mm2 losses"
+    assert shown[4].startswith("  ! topic orders partition 0: source offsets 10 to 24 are lost")
+    assert shown[-1] == "  ! and 2 more losses, see mm2 losses"
+    assert len(shown) == 3 + 1 + 10 + 1
+
+
 def test_node_without_flows() -> None:
     assert lines(status_view([], ReplicationRate(lambda: 0.0))) == ["no flows on this node"]
 

@@ -52,6 +52,41 @@ def test_an_accepted_loss_stops_nothing_when_it_is_noticed_again() -> None:
     assert not policy.applied(lost(5, 9, topic_id="another"), None, accepted).accepted
 
 
+def test_an_acceptance_of_a_loss_that_stops_nothing_covers_what_was_known() -> None:
+    policy = LossPolicy()
+    accepted = lost(5, 9, time=7).accept(at=8, by="ann", reason="ticket 1")
+    again = policy.applied(lost(5, 9), None, accepted)
+    assert (again.accepted, again.time, again.accepted_at, again.accepted_by, again.accept_reason) == (
+        True,
+        7,
+        8,
+        "ann",
+        "ticket 1",
+    )
+    assert not policy.applied(lost(5, 20), None, accepted).accepted, "more is lost"
+    assert not policy.applied(lost(9, 20), again, accepted).accepted
+
+
+def test_a_loss_keeps_the_time_when_it_was_noticed() -> None:
+    stop = LossPolicy(on_data_loss=OnDataLoss.STOP_PARTITION)
+    accepted = lost(5, 9, time=7, stops="partition").accept(at=8, by="ann", reason=None)
+    continued = stop.applied(lost(5, 20), None, accepted)
+    assert (continued.time, continued.until, continued.accepted_by) == (7, 20, "ann")
+    assert stop.applied(lost(20, 30), continued, accepted).accepted_at == 8
+    assert LossPolicy().applied(lost(5, 20), None, None, lost(5, 9, time=7)).time == 7, "noticed again after a restart"
+    assert LossPolicy().applied(lost(9, 20), None, None, lost(5, 9, time=7)).time is None
+    losses = [lost(5, 9, time=7)]
+    assert add_loss(losses, lost(9, 20)).time == 7
+    assert add_loss(losses, lost(30, 40, time=9)).time == 9
+
+
+@pytest.mark.parametrize("kind", [*LossKind, "of a later release"])
+def test_what_an_operator_asked_for_needs_no_acceptance(kind: str) -> None:
+    loss = lost(5, 9, kind)
+    assert loss.is_unaccepted == (kind not in {"skipped", "dead-letter"})
+    assert not loss.accept(at=1, by=None, reason=None).is_unaccepted
+
+
 def test_a_loss_that_continues_the_last_one_extends_it() -> None:
     losses = [lost(5, 9)]
     assert add_loss(losses, lost(9, 20)) == lost(5, 20)
@@ -98,9 +133,11 @@ def test_extent_in_words(loss: Loss, words: str) -> None:
 def test_warnings_say_what_to_do() -> None:
     assert loss_warning(lost(5, 9), FLOW) == (
         "topic orders partition 0: source offsets 5 to 8 are lost: too late; copying continues; to do: increase"
-        " retention.ms or retention.bytes of the source topic, or the speed of replication; mm2 losses lists all losses"
+        " retention.ms or retention.bytes of the source topic, or the speed of replication; accept the loss when it is"
+        " dealt with: mm2 accept-loss FILE --flow 'A->B' --topic orders --partition 0; mm2 losses lists all losses"
     )
-    assert "to do" not in loss_warning(lost(5, 9, "moon-phase"), FLOW)
+    assert "to do: accept the loss when" in loss_warning(lost(5, 9, "moon-phase"), FLOW)
+    assert "to do" not in loss_warning(lost(5, 9, LossKind.SKIPPED), FLOW)
     stopped = lost(5, 9, stops="partition")
     assert loss_warning(stopped, FLOW) == stop_message(stopped, FLOW)
 

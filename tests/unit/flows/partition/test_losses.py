@@ -50,6 +50,7 @@ def test_a_loss_stops_fetching_and_the_position() -> None:
     assert is_failed(replicator)
     assert str(message(replicator)).endswith("mm2 accept-loss FILE --flow 'A->B' --topic orders --partition 3")
     (loss,) = listener.losses
+    assert loss.remote_topic == "A.orders"
     assert (loss.first, loss.until, loss.kind, loss.stops, loss.topic_id) == (
         5,
         50,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from mm2.core.assignment.task_placement import TaskAssignments, TaskPlacement
 from mm2.core.assignment.tasks import TaskId, TaskKind
 from mm2.core.coordination.query_uses import ReportedQueryUses
+from mm2.core.lanes.losses import Loss
 from mm2.core.lanes.task_states import TaskState
+from mm2.core.naming.names import TopicPartition
 from mm2.election.protocol import Joined, MemberInfo
 from mm2.kafka.logs.control_producer import ControlProducer
 from mm2.kafka.logs.stored_records import StoredRecord
@@ -41,6 +44,40 @@ class Leader(LeaderTerm):
 
 
 UNREADABLE = StoredRecord(partition=0, offset=5, key=None, value=None, timestamp=-1, problem="no zstd")
+
+
+def without_target(directory: Path, retained: RetainedFlowState, more: str = "") -> FlowStatus:
+    """Return the status of a node that has lost its target: there is no session."""
+    return FlowStatusBuilder(
+        settings=files.flow(directory, more),
+        identity=NodeIdentity(node_id="one", version="1"),
+        retained=retained,
+        session=None,
+        own_state=TaskState.WAITING,
+        error="cluster B is unreachable",
+        duplicate_node_ids=DuplicateNodeIds(),
+    ).build()
+
+
+def test_losses_keep_the_name_of_the_remote_topic_without_a_target(tmp_path: Path) -> None:
+    """It is that under which the records were lost, whatever the file says now."""
+    retained = RetainedFlowState()
+    loss = Loss(topic="t", partition=2, first=5, until=9, reason="r", kind="retention", remote_topic="A.t")
+    retained.progress.losses.take(0, "run", (loss, replace(loss, topic="u", remote_topic=None)))
+    retained.losses.take(replace(loss, topic="v", kind="truncated", remote_topic="A.v"))
+    retained.losses.take(replace(loss, first=20, until=21, kind="skipped"))
+    retained.losses.take(replace(loss, first=30, until=31).accept(at=1, by="ann", reason=None))
+    identity = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
+    for more, remote in (("", "A.u"), (identity, "u")):
+        flow = without_target(tmp_path, retained, more)
+        assert flow.lost == {TopicPartition("A.t", 2): 4, TopicPartition(remote, 2): 4}
+        assert flow.loss_counts == {TopicPartition("A.t", 2): 1, TopicPartition(remote, 2): 1}
+        assert flow.unaccepted_losses == {
+            (TopicPartition("A.v", 2), "truncated"): 1,
+            (TopicPartition("A.t", 2), "retention"): 1,
+            (TopicPartition(remote, 2), "retention"): 1,
+        }
+        assert [one.topic for one in flow.losses] == ["v", "t", "u"]
 
 
 def status(directory: Path, kind: str, *, moved_s: float) -> FlowStatus:

@@ -342,6 +342,9 @@ def test_loss_reported_by_several_nodes_is_merged() -> None:
     for one, two in ((short, long), (long, short)):
         whole = merge_flow(share("a", leader(losses=(one, other))), {"b": share("b", follower(losses=(two,)))})
         assert [(loss.partition, loss.until) for loss in whole.losses] == [(0, 5), (1, 25)]
+        accepted = (replace(one, until=25, accepted=True),)
+        whole = merge_flow(share("a", leader(losses=(two,))), {"b": share("b", follower(losses=accepted))})
+        assert whole.losses == accepted, "node a has not read it yet"
 
 
 def test_draining_node_is_visible() -> None:
