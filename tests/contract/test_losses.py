@@ -79,7 +79,8 @@ async def test_who_accepted_a_loss_when_and_why() -> None:
     """The time when it was noticed is another one."""
     accepted = LOSS.accept(at=1_763_744_400_000, by="ann", reason="ticket 4711")
 
-    async def read(_: Flow) -> tuple[Loss, ...]:
+    async def read(flow: Flow) -> tuple[Loss, ...]:
+        assert str(flow) == "A->B"
         return accepted, replace(LOSS, partition=1, kind="skipped"), replace(LOSS, partition=2, accepted=True)
 
     async with rest_nodes(["one"]) as (one,):

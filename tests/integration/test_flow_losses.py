@@ -199,7 +199,7 @@ def test_losses_while_a_topic_is_paused_are_recorded_and_copying_continues(stage
     accepted = accept(node, flow, topic, "--reason", "ticket 4711")
     assert accepted.code == 0, accepted.stderr
     assert f"accepted: source offsets 10 to 24 are lost of {topic}-0" in accepted.stdout
-    wait_until(lambda: node.metric("mm2_source_unaccepted_losses", **unaccepted) is None, SEEN, "it is accepted")
+    wait_until(lambda: not node.metric("mm2_source_unaccepted_losses", **unaccepted), SEEN, "it is accepted")
     assert f"! topic {topic} partition 0" not in run("mm2", "status", str(node.file)).stdout
     (shown,) = losses(str(node.file), "--topic", topic)
     assert (shown["time"], shown["accepted"]) == (loss["time"], True)

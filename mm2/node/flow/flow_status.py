@@ -122,6 +122,8 @@ class FlowStatusBuilder:
             paused_since=session.configs.pauses.since if session is not None else {},
             is_member=joined is not None,
             not_member=self._without_membership() or self.connect_error,
+            left_selection=parts.left_selection() if parts is not None else None,
+            config_differs=parts.config_differs() if parts is not None else None,
             assignment_audit=parts.assignment_audit(session.tasks()) if parts is not None and session else {},
         )
 

@@ -20,6 +20,7 @@ from mm2.node.common.keep_trying import keep_trying
 from mm2.node.common.wakeup import Wakeup
 from mm2.node.leader.hidden_topics import Published
 from mm2.node.leader.remote_topics import Discovery, RemoteTopics
+from mm2.node.leader.selection_watch import SelectionWatch
 
 log = logging.getLogger(__name__)
 
@@ -54,10 +55,12 @@ class TopicDiscovery:
         published: Published,
         shown: Discovery | None = None,
         decide_starts: DecideStarts | None = None,
+        selection: SelectionWatch | None = None,
         remote_topics: type[RemoteTopics] = RemoteTopics,
     ) -> None:
         """``published``: see `RemoteTopics`. ``shown``: an earlier result to show until the end of the first round.
-        ``decide_starts`` is called with the result of each round, and returns what the result is then.
+        ``decide_starts`` is called with the result of each round, and returns what the result is then. ``selection``
+        gets it.
         ``remote_topics``: what looks for the topics."""
         self._settings = settings
         self._flow = settings.flow
@@ -65,6 +68,7 @@ class TopicDiscovery:
         self._target = target
         self._remote_topics = remote_topics(settings, source.cluster, target, replication_filter, published=published)
         self._decide_starts = decide_starts
+        self._selection = selection
         self._found = asyncio.Event()
         self._wakeup = Wakeup()
         self.latest = shown
@@ -108,6 +112,8 @@ class TopicDiscovery:
             discovery = await self._decide_starts(discovery)
         await asyncio.sleep(0)
         self._log_changes(discovery)
+        if self._selection is not None:
+            await self._selection.take(discovery)
         self.latest = discovery
         self._found.set()
         return discovery
@@ -136,6 +142,7 @@ class TopicDiscovery:
         known = self.latest if self._found.is_set() else None  # ``shown`` was found under other settings
         before = {topic.topic: topic for topic in known.topics} if known is not None else {}
         gone = before.keys() - {topic.topic for topic in discovery.topics} - discovery.returned.keys()
+        gone -= discovery.present  # they left the selection
         for name in sorted(gone):
             log.info("%s: topic %s was deleted on the source; keeping its remote topic", self._flow, name)
         self._log_returned(discovery.returned, known.returned if known is not None else {})

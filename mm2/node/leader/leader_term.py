@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from mm2.config.reload.fingerprint import differ
 from mm2.config.reload.java_config_diff import differences
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.assignment_audit import AssignmentAudit, assignment_audit
@@ -53,6 +54,7 @@ from mm2.node.leader.group_assignment import GroupPlan
 from mm2.node.leader.latest_start_writer import LatestStartWriter
 from mm2.node.leader.query_history_writer import QueryHistoryWriter
 from mm2.node.leader.remote_topics import Discovery
+from mm2.node.leader.selection_watch import SelectionWatch
 from mm2.node.leader.topic_syncs import TopicSyncs
 from mm2.node.source.newest_segments import NewestSegments
 from mm2.node.source.remote_copies import RemoteCopies
@@ -263,6 +265,13 @@ class LeaderTerm:
             self._alias_check = AliasCheck(settings, source_offsets, then=starts.decide)
             if previous is not None and previous._alias_check is not None:
                 self._alias_check.checked_by(previous._alias_check)
+        self._selection: SelectionWatch = SelectionWatch(
+            settings,
+            replication_filter,
+            published=configs.source_tasks.records.values,
+            stored=source_offsets,
+            previous=None if previous is None else previous._selection,
+        )
         self._discovery: TopicDiscovery = TopicDiscovery(
             settings,
             settings.admin_class(source),
@@ -271,6 +280,7 @@ class LeaderTerm:
             published=configs.source_tasks.records.values,
             shown=shown,
             decide_starts=None if self._alias_check is None else self._alias_check.decide,
+            selection=self._selection,
         )
         self._syncs = TopicSyncs(settings, source, admin, self._discovery, replication_filter)
         self._reports = reports
@@ -311,6 +321,9 @@ class LeaderTerm:
         """
         await self._writer.begin()
         await self._configs.catch_up()
+        mine, published = self._fingerprint(), self._configs.terms
+        if mine is not None and published is not None:
+            self._selection.file_changed = differ(mine.digest, published.digest)
         epoch = self._configs.source_tasks.epoch_of_next_leader(self._generation)
         self._plan = SourceTaskPlan(self._configs.source_tasks, epoch)
         self._plan.owned(self._owners)
@@ -519,6 +532,11 @@ class LeaderTerm:
         """All replicated topics."""
         return self._discovery.latest.topics if self._discovery.latest is not None else ()
 
+    @property
+    def left_selection(self) -> tuple[str, ...] | None:
+        """The topics that were replicated and are not selected any more, although they exist; None: unknown."""
+        return self._selection.left
+
     def assignment_audit(self) -> AssignmentAudit[TopicPartition]:
         """Return whether each source partition that can be copied is in the list of exactly one source task.
 
@@ -547,5 +565,5 @@ class LeaderTerm:
         """Return the errors and warnings of the leader."""
         errors = (self._publishing, self._groups.error, self._query_histories.error, self._fetch_shares.error)
         aliases = None if self._alias_check is None else self._alias_check.warning
-        found = [self.error, *(one.text for one in errors), self._writer.warning, aliases]
+        found = [self.error, *(one.text for one in errors), self._writer.warning, aliases, self._selection.reason]
         return [*(one for one in found if one is not None), *self._discovery.warnings, *self._syncs.warnings]

@@ -54,13 +54,14 @@ class Discovery:
 
     ``partitions`` are the source partitions that can be copied, in a stable order: those whose remote partition exists.
     ``remote_topics`` is the remote topic of each source topic for which it exists. ``returned`` are source topics that
-    are left out, by name.
+    are left out, by name. ``present`` are all topics of users on the source, as far as the node's principal sees them.
     """
 
     topics: tuple[ReplicatedTopic, ...]
     partitions: tuple[TopicPartition, ...]
     remote_topics: Mapping[str, str] = field(default_factory=dict)
     returned: Mapping[str, ReturnedCopy] = field(default_factory=dict)
+    present: frozenset[str] = frozenset()
 
     @property
     def has_problems(self) -> bool:
@@ -100,6 +101,7 @@ class RemoteTopics:
         )
         self._hidden: Mapping[str, str] = {}  # the errors of topics that are not visible
         self._hidden_remote: set[str] = set()
+        self._topics_of_users: frozenset[str] = frozenset()
 
     async def discover(self) -> Discovery:
         """Run one round: list the topics of both clusters, create missing remote topics, and add missing partitions.
@@ -127,7 +129,8 @@ class RemoteTopics:
             errors |= dict.fromkeys(onto_themselves, self._one_cluster())
             kept = {name: remote for name, remote in plan.remote_topics.items() if name not in onto_themselves}
             plan = replace(plan, remote_topics=kept)
-        return replace(await self._result(source, target, plan, errors, unanswered), returned=returned)
+        found = await self._result(source, target, plan, errors, unanswered)
+        return replace(found, returned=returned, present=self._topics_of_users)
 
     def forget_hidden(self) -> None:
         """Regard topics that are not visible in the next round as deleted."""
@@ -148,6 +151,9 @@ class RemoteTopics:
                     self._source_ids[name] = info.topic_id
             except PluginError as error:
                 unanswered.append(ReplicatedTopic(topic=name, remote_topic="", partitions=0, error=str(error)))
+        self._topics_of_users = frozenset(
+            name for name, info in topics.items() if info.partitions and not info.is_internal
+        )
         hidden = await self._hidden_topics.find(topics.keys())
         self._hidden = hidden.errors
         for name, known in hidden.known.items():

@@ -190,6 +190,29 @@ class StatusBuilder:
         found = assignment_audit(tasks, given, moving=self.placement.moving)
         return {"tasks": _counted(found), "partitions": _counted(self.leading.assignment_audit())}
 
+    # -- selection and files
+
+    def left_selection(self) -> tuple[str, ...] | None:
+        """Return the topics that left the selection; None: unknown, or this node is not the leader."""
+        return None if self.leading is None else self.leading.left_selection
+
+    def config_differs(self) -> bool | None:
+        """Return whether this node's settings of the flow differ from the leader's, on the leader whether those of any
+        other node do. None: unknown, such as while a node of another release computes its digest differently."""
+        leader = self.joined.members.get(self.joined.leader_id)
+        if self.terms is None or leader is None:
+            return None
+        mine = self.terms.digest
+        if self.joined.is_leader:
+            others = [info.terms for member, info in self.joined.members.items() if member != self.joined.member_id]
+        else:
+            published = self.configs.terms
+            is_leaders = published is not None and published.node == leader.node_id
+            others = [published.digest if published is not None and is_leaders else leader.terms]
+        if any(one and differ(mine, one) for one in others):
+            return True
+        return None if any(one != mine for one in others) else False
+
     # -- warnings
 
     def about_files(self) -> list[str]:

@@ -341,10 +341,18 @@ class FlowStatus:
         Unreplicated | None,
         Field(description="what the target would lack if the source died now; null: no partitions are known"),
     ] = None
+    left_selection: Annotated[
+        tuple[str, ...] | None,
+        Field(
+            description="source topics that the flow has replicated and that are not selected any more, although they"
+            " exist and topics.exclude does not name them; null: unknown"
+        ),
+    ] = None
     is_leader: NotServed[bool] = False
     fetch_shares: NotServed[int | None] = None  # this node's part of max_bytes_per_second; None: no limit, or unknown
     is_member: NotServed[bool] = False  # this node is a member of the flow's group
     not_member: NotServed[str | None] = None  # why this node is not a member; None: it is, or is about to join
+    config_differs: NotServed[bool | None] = None  # this node's settings of the flow from the leader's; None: unknown
     elsewhere: NotServed[tuple[TopicStatus, ...]] = ()  # partitions of other nodes or of none, if `topics` lacks them
     records_total: NotServed[int] = 0  # records and bytes that this node copied since it started
     bytes_total: NotServed[int] = 0

@@ -70,6 +70,7 @@ class NodeCollector(Collector):
         yield from _state_families(flows)
         yield from _pace_families(flows)
         yield _paused_family(flows)
+        yield from _selection_families(status.flows)
         info = GaugeMetricFamily(
             "mm2_node_info", "Always 1; the labels are the node ID and the version.", labels=("node", "version")
         )
@@ -413,6 +414,27 @@ def _paused_family(flows: Iterable[FlowStatus]) -> Metric:
             if topic in flow.paused_since:
                 since.add_metric((flow.source, flow.target, topic), flow.paused_since[topic] / 1_000)
     return since
+
+
+def _selection_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
+    differs = GaugeMetricFamily(
+        "mm2_flow_config_differs",
+        "1 if this node's settings of the flow differ from the leader's, on the leader if those of any other node do,"
+        " 0 if they are equal; no sample while that is unknown.",
+        labels=FLOW,
+    )
+    left = GaugeMetricFamily(
+        "mm2_flow_topics_left_selection",
+        "Topics that the flow has replicated and that are not selected any more, although they exist on the source and"
+        " topics.exclude does not name them. Exposed by the leader only; no sample while it is unknown.",
+        labels=FLOW,
+    )
+    for flow in flows:
+        if flow.config_differs is not None:
+            differs.add_metric((flow.source, flow.target), flow.config_differs)
+        if flow.left_selection is not None:
+            left.add_metric((flow.source, flow.target), len(flow.left_selection))
+    return iter((differs, left))
 
 
 def _state_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:

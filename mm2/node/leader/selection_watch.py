@@ -1,0 +1,117 @@
+"""Reports which topics enter and leave the selection of a flow, whoever led the flow before."""
+
+from __future__ import annotations
+
+import logging
+
+from mm2.config.plugins.filters import NameFilter, NamePattern
+from mm2.config.regex.java_characters import JavaRegexError
+from mm2.config.settings import FlowSettings
+from mm2.core.plugins import PluginError
+from mm2.core.topics.replication_filter import ReplicationFilter, TopicVerdict
+from mm2.core.topics.selection import Selection, left_reason, next_selection, unselected
+from mm2.kafka.errors import ClusterError
+from mm2.node.leader.hidden_topics import Published, topics_of
+from mm2.node.leader.remote_topics import Discovery
+from mm2.node.source.source_offsets import StoredSourceOffsets
+
+log = logging.getLogger(__name__)
+
+
+class SelectionWatch:
+    """Compares each round of discovery with the one before.
+
+    (A) The first round of a term is compared with what is stored on the target: the lists of source tasks, which the
+        leader before this one has published, and the source offsets of everything that was ever copied. So topics that
+        drop out because another node, with another file, has become the leader are noticed.
+    (B) Topics that left the selection are unknown until the stored offsets were read.
+
+    Used by one leader term. ``file_changed`` is set before the first round: the previous leader had another file.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        replication_filter: ReplicationFilter,
+        *,
+        published: Published,
+        stored: StoredSourceOffsets | None,
+        previous: SelectionWatch | None = None,
+    ) -> None:
+        """``previous``: that of this node's term under earlier settings."""
+        self._settings = settings
+        self._filter = replication_filter
+        self._published = published
+        self._stored = stored
+        self._excluded = _excluded(settings)
+        self._last: Selection | None = previous._last if previous is not None else None
+        self._copied: frozenset[str] | None = None
+        self._is_known = False
+        self.file_changed = False
+
+    @property
+    def left(self) -> tuple[str, ...] | None:
+        """The topics that were replicated and are not selected any more, although they exist; None: unknown."""
+        return tuple(sorted(self._last.left)) if self._last is not None and self._is_known else None
+
+    @property
+    def reason(self) -> str | None:
+        """The same as a message; None if there are none, or that is unknown."""
+        return left_reason(self.left or (), self._settings.flow)
+
+    async def take(self, discovery: Discovery) -> None:
+        """Compare with the result of a round, and log what has changed."""
+        flow = self._settings.flow
+        copied = await self._read_copied()
+        before = self._last or Selection(selected=frozenset(topics_of(self._published())))
+        selected = frozenset(topic.topic for topic in discovery.topics)
+        candidates = unselected(before, copied or (), selected=selected, present=discovery.present)
+        dropped = frozenset(filter(self._is_dropped, candidates))
+        self._last, change = next_selection(
+            before,
+            selected=selected,
+            failed={topic.topic for topic in discovery.topics if topic.error is not None},
+            present=discovery.present,
+            dropped=dropped,
+            excluded=frozenset(filter(self._is_excluded, dropped)),
+            file_changed=self.file_changed,
+        )
+        self._is_known = copied is not None
+        for is_warning, line in change.lines(flow):
+            log.log(logging.WARNING if is_warning else logging.INFO, "%s: %s", flow, line)
+
+    async def _read_copied(self) -> frozenset[str] | None:
+        """Return the topics with a stored offset; None: they cannot be read. During a term no other ones are added."""
+        if self._copied is None and self._stored is not None:
+            try:
+                await self._stored.refresh()
+            except ClusterError as error:
+                log.info("%s: cannot read which topics were copied before: %s", self._settings.flow, error)
+                return None
+            self._copied = frozenset(one.topic for one in self._stored.stored)
+        return self._copied
+
+    def _is_dropped(self, topic: str) -> bool:
+        """Return whether the topic filter does not select the topic. Heartbeats do not depend on it alone."""
+        try:
+            return self._filter.verdict(topic) is TopicVerdict.NOT_SELECTED and not (
+                self._settings.policy.is_heartbeats_topic(topic)
+            )
+        except PluginError:  # the topic has this error
+            return False
+
+    def _is_excluded(self, topic: str) -> bool:
+        try:
+            return self._excluded(topic)
+        except PluginError:
+            return False
+
+
+def _excluded(settings: FlowSettings) -> NamePattern:
+    """Return the pattern of topics.exclude, also for a filter of the user's own."""
+    if isinstance(settings.topic_filter, NameFilter):
+        return settings.topic_filter.exclude
+    try:
+        return NamePattern.of(tuple(settings.source.topics_exclude), "topics.exclude")
+    except JavaRegexError:
+        return NamePattern.of((), "topics.exclude")
