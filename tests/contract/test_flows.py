@@ -30,6 +30,7 @@ async def test_response_fields(serve: Serve) -> None:
     replicating = flow(
         topic("orders", copied, failed, state=TaskState.FAILED),
         losses=(LOSS,),
+        left_selection=("payments",),
         members=(member("node-1", "http://node-1:8083", "MirrorSourceConnector-0", leads=True),),
         paused=("users",),
         paused_since={"users": 1_763_740_800_000},
@@ -142,6 +143,7 @@ async def test_response_fields(serve: Serve) -> None:
             ],
             "paused": ["users"],
             "paused_since": {"users": 1_763_740_800_000},
+            "left_selection": ["payments"],
             "assignment_audit": {
                 "tasks": {"assigned": 2, "moving": 1, "unassigned": 0, "duplicated": 0, "unexpected": 0}
             },
@@ -172,6 +174,7 @@ async def test_response_fields(serve: Serve) -> None:
             "members": [],
             "paused": [],
             "paused_since": {},
+            "left_selection": None,
             "assignment_audit": {},
             "limited_by": None,
             "last_minute": None,

@@ -218,6 +218,16 @@ async def test_limits(serve: Serve) -> None:
     }
 
 
+async def test_files_that_differ_and_topics_that_left_the_selection(serve: Serve) -> None:
+    """No sample while it is unknown: on other nodes than the leader, or without a membership."""
+    a_b = {"source": "A", "target": "B"}
+    for differs, left in ((True, ("clicks", "payments")), (False, ()), (None, None)):
+        status = node(flow(config_differs=differs, left_selection=left))
+        found = series((await (await serve(status)).get("/metrics")).text)
+        assert found.get(labelled("mm2_flow_config_differs", **a_b)) == differs
+        assert found.get(labelled("mm2_flow_topics_left_selection", **a_b)) == (None if left is None else len(left))
+
+
 async def test_rows_of_queries(serve: Serve) -> None:
     """Only of partitions that have or had a query, also if all of their records were dropped."""
     rows = PartitionCounters(rows_in=100, rows_dropped=99)

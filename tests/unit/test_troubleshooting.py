@@ -95,7 +95,10 @@ REPAIRS: dict[str, tuple[str, ...]] = {
         "tests/integration/node/test_lease_builder.py::test_a_partition_with_copies_and_without_an_offset_is_held",
         "tests/integration/node/test_worker_topics.py::test_flow_without_its_stored_offsets_waits",
     ),
-    "A loss was reported": ("nothing to repair: the records are gone",),
+    "A loss was reported": (
+        "the records are gone; accepted by",
+        f"{_LOSSES}::test_losses_while_a_topic_is_paused_are_recorded_and_copying_continues",
+    ),
     "A loss stopped a partition or a flow": (
         f"{_LOSSES}::test_a_loss_stops_a_partition_or_a_flow_until_it_is_accepted",
         f"{_LOSSES}::test_a_change_of_the_file_continues_after_a_loss",

@@ -47,6 +47,8 @@ def everything() -> NodeStatus:
         lost=LOST,
         loss_counts=LOSS_COUNTS,
         unaccepted_losses=UNACCEPTED,
+        left_selection=("payments",),
+        config_differs=True,
         checkpoint_latency={"g1": Latency(count=4, seconds=0.5)},
         skipped={"mm2-offset-syncs.B.internal": 2},
         paused=("users",),

@@ -94,6 +94,8 @@ def test_critical_metrics_have_an_alert() -> None:
         "mm2_node_is_leader",
         "mm2_source_lag_seconds",
         "mm2_source_unaccepted_losses",
+        "mm2_flow_config_differs",
+        "mm2_flow_topics_left_selection",
         "mm2_heartbeats_total",
         "mm2_checkpoint_latency_seconds_count",
     }

@@ -191,6 +191,37 @@ def test_about_files(tmp_path: Path, members: dict[str, MemberInfo], expected: l
     assert picture(tmp_path, members).about_files() == expected
 
 
+@pytest.mark.parametrize(
+    ("mine", "others", "leads", "differs"),
+    [
+        ("1-aaaa", ["1-aaaa"], False, False),
+        ("1-aaaa", ["1-bbbb"], False, True),
+        ("1-aaaa", ["2-bbbb"], False, None),  # during an upgrade
+        ("1-aaaa", [""], False, None),
+        ("", ["1-bbbb"], False, None),
+        ("1-aaaa", [], True, False),
+        ("1-aaaa", ["1-aaaa", "1-bbbb"], True, True),
+        ("1-aaaa", ["", "1-bbbb"], True, True),
+        ("1-aaaa", ["", "1-aaaa"], True, None),
+        ("1-aaaa", ["1-aaaa", "1-aaaa"], True, False),
+    ],
+)
+def test_whether_files_differ(tmp_path: Path, mine: str, others: list[str], leads: bool, differs: bool | None) -> None:
+    members = {"m-1": info("one", terms=mine)}
+    members |= {f"m-{number}": info(f"n{number}", terms=terms) for number, terms in enumerate(others, 2)}
+    assert picture(tmp_path, members, leads=leads).config_differs() is differs
+
+
+def test_the_newest_fingerprint_of_the_leader_counts(tmp_path: Path) -> None:
+    """It is published before the next rebalance, by which the other nodes hear of each other's."""
+    found = picture(tmp_path, {"m-1": info("one", terms="1-aaaa"), "m-2": info("two", terms="1-bbbb")})
+    found.configs.terms = ConfigFingerprint(node="two", digest="1-aaaa", terms={})
+    assert found.config_differs() is False
+    found.configs.terms = ConfigFingerprint(node="three", digest="1-aaaa", terms={})  # an earlier leader
+    assert found.config_differs() is True
+    assert found.left_selection() is None, "only the leader knows it"
+
+
 def test_held_tasks_include_kinds_of_a_later_release() -> None:
     reported = MemberInfo(
         node_id="one", url="", capacity=1, kinds=(), tasks=("MirrorSourceConnector-0", "MirrorOracle-1", "x")
