@@ -143,6 +143,28 @@ def test_changed_topics_apply_while_records_are_copied(running: Running) -> None
     assert {one.pid for one in lanes(running.node)} == before
 
 
+def test_topics_that_leave_the_selection_are_named_until_they_are_excluded(running: Running) -> None:
+    """And an existing topic that enters it is a warning, because its records leave the cluster."""
+    dropped, added = running.topic(running.a), running.topic(running.a, "added")
+    running.write_and_wait(running.a, dropped)
+    since = len(running.log())
+    running.rewrite(first_topics=f"{running.a}-added.*")
+
+    def left() -> list[str]:
+        return running.flow(running.first)["left_selection"] or []
+
+    wait_until(lambda: dropped in left(), NOTICED, "/flows names what is not copied any more")
+    assert running.node.metric("mm2_flow_topics_left_selection", source=running.a, target=running.b) == len(left())
+    assert any("not selected any more, although" in reason for reason in running.flow(running.first)["reasons"])
+    warnings = [line for line in running.log(since).splitlines() if " WARNING " in line]
+    assert [line for line in warnings if "left the selection" in line and dropped in line]
+    assert [line for line in warnings if "entered the selection with a changed file" in line and added in line]
+    assert f"topic {dropped} was deleted" not in running.log(since)
+    running.write_and_wait(running.a, added)
+    running.rewrite(first_topics=f"{running.a}-added.*", first_topics_exclude=f"{running.a}-kept.*")
+    wait_until(lambda: running.flow(running.first)["left_selection"] == [], NOTICED, "it is intended")
+
+
 def test_changed_tasks_max_applies(running: Running) -> None:
     topic = running.topic(running.a)
     running.write_and_wait(running.a, topic)
@@ -321,6 +343,7 @@ def test_nodes_with_contradicting_files_report_it(cluster_a: KafkaCluster, clust
             "the follower names the property",
         )
         wait_until(lambda: has_reason(nodes[leads], expected), NOTICED, "the leader reports it too")
+        assert [node.metric("mm2_flow_config_differs", source=a, target=b) for node in nodes.values()] == [1, 1]
 
         nodes[leads].rewrite(other | {"mm2.node.id": leads})
         wait_until(
@@ -328,3 +351,4 @@ def test_nodes_with_contradicting_files_report_it(cluster_a: KafkaCluster, clust
             NOTICED,
             "the files are equal again",
         )
+        assert [node.metric("mm2_flow_config_differs", source=a, target=b) for node in nodes.values()] == [0, 0]
