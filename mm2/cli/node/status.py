@@ -343,7 +343,7 @@ def _expires(one: PartitionStatus) -> bool:
 
 
 def _complaints(flow: FlowStatus) -> Iterator[str]:
-    """Yield a message for every problem of a flow, and for losses that nobody has accepted or intended."""
+    """Yield a message for every problem of a flow, and for losses that no operator has accepted or intended."""
     yield from map(str, flow_problems(flow))
     yield from _at_risk(flow)
     for what, counts in flow.assignment_audit.items():

@@ -10,7 +10,7 @@ from mm2.core.lanes.losses import LOSSES_KEPT, Loss, LossKey, with_acceptance_of
 from mm2.core.naming.names import TopicPartition
 
 UnacceptedLosses = Mapping[tuple[TopicPartition, str], int]
-"""The number of losses that nobody has accepted or intended, by remote partition and kind."""
+"""The number of losses that no operator has accepted or intended, by remote partition and kind."""
 
 
 class LossBook:
@@ -49,7 +49,7 @@ class LossBook:
 
     @property
     def unaccepted(self) -> tuple[Loss, ...]:
-        """The losses that nobody has accepted or intended, in the order of their last records."""
+        """The losses that no operator has accepted or intended, in the order of their last records."""
         return tuple(self._unaccepted.values())
 
     def as_recorded(self, loss: Loss) -> Loss:

@@ -104,7 +104,9 @@ class Loss:
     accepted_at: int | None = field(
         default=None, metadata={"description": "when it was accepted, epoch ms; null: it was not, or unknown"}
     )
-    accepted_by: str | None = field(default=None, metadata={"description": "who accepted it; null: nobody, or unknown"})
+    accepted_by: str | None = field(
+        default=None, metadata={"description": "who accepted it; null: it was not, or unknown"}
+    )
     accept_reason: str | None = field(
         default=None, metadata={"description": "why it was accepted, in the operator's words; null: none given"}
     )
@@ -124,7 +126,7 @@ class Loss:
 
     @property
     def is_unaccepted(self) -> bool:
-        """Whether nobody has accepted or intended the loss; one of a kind of a later release counts."""
+        """Whether no operator has accepted or intended the loss; one of a kind of a later release counts."""
         return not self.accepted and self.kind not in INTENDED
 
     def accept(self, *, at: int, by: str | None, reason: str | None) -> Loss:

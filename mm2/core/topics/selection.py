@@ -62,7 +62,7 @@ def unselected(
 ) -> frozenset[str]:
     """Return the topics that were replicated before, exist, and are not selected now.
 
-    ``copied``: topics with a stored source offset, whoever was the leader then.
+    ``copied``: topics with a stored source offset, also of earlier leaders.
     """
     return before.selected.union(before.left, copied).intersection(present).difference(selected)
 

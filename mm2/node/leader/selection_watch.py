@@ -1,4 +1,4 @@
-"""Reports which topics enter and leave the selection of a flow, whoever led the flow before."""
+"""Reports which topics enter and leave the selection of a flow, also when another node becomes the leader."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mm2.core.plugins import PluginError
 from mm2.core.topics.replication_filter import ReplicationFilter, TopicVerdict
 from mm2.core.topics.selection import Selection, left_reason, next_selection, unselected
 from mm2.kafka.errors import ClusterError
+from mm2.node.common.turns import in_turns
 from mm2.node.leader.hidden_topics import Published, topics_of
 from mm2.node.leader.remote_topics import Discovery
 from mm2.node.source.source_offsets import StoredSourceOffsets
@@ -66,14 +67,14 @@ class SelectionWatch:
         before = self._last or Selection(selected=frozenset(topics_of(self._published())))
         selected = frozenset(topic.topic for topic in discovery.topics)
         candidates = unselected(before, copied or (), selected=selected, present=discovery.present)
-        dropped = frozenset(filter(self._is_dropped, candidates))
+        dropped = {name async for name in in_turns(candidates) if self._is_dropped(name)}
         self._last, change = next_selection(
             before,
             selected=selected,
             failed={topic.topic for topic in discovery.topics if topic.error is not None},
             present=discovery.present,
             dropped=dropped,
-            excluded=frozenset(filter(self._is_excluded, dropped)),
+            excluded={name async for name in in_turns(dropped) if self._is_excluded(name)},
             file_changed=self.file_changed,
         )
         self._is_known = copied is not None

@@ -303,7 +303,7 @@ class FlowStatus:
     topics: tuple[TopicStatus, ...]
     losses: Annotated[
         tuple[Loss, ...],
-        Field(description="the newest 100 of each node: what nobody has accepted, and all since the node started"),
+        Field(description="the newest 100 of each node: what no operator has accepted, and all since the node started"),
     ] = ()
     members: Annotated[
         tuple[MemberStatus, ...], Field(description="nodes that share the flow, according to the last rebalance")

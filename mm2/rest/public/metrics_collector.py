@@ -213,7 +213,7 @@ def _loss_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
     )
     unaccepted = GaugeMetricFamily(
         "mm2_source_unaccepted_losses",
-        "Recorded losses that nobody has accepted (mm2 accept-loss) or intended (mm2 skip, dead letters), by kind."
+        "Recorded losses that no operator has accepted (mm2 accept-loss) or intended (mm2 skip, dead letters), by kind."
         " Every node exposes all of the flow, also while the target is down.",
         labels=(*PARTITION, "kind"),
     )

@@ -44,7 +44,7 @@ def found(*selected: str, present: Iterable[str]) -> Discovery:
 
 
 def published(*topics: str) -> list[SourceTaskRecord]:
-    partitions = tuple(TopicPartition(topic, 0) for topic in topics)
+    partitions = frozenset(TopicPartition(topic, 0) for topic in topics)
     return [SourceTaskRecord(source_task=0, epoch=1, version=1, partitions=partitions)]
 
 
