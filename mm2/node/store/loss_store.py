@@ -122,7 +122,7 @@ class LossStore:
     # -- reading
 
     async def follow(self) -> None:
-        """Create the topic, and apply its records until cancelled."""
+        """Create the topic, and apply its records until cancelled, unless the flow only sends heartbeats."""
 
         async def attempt() -> None:
             await ensure_internal_topic(
@@ -130,6 +130,8 @@ class LossStore:
                 self._internal_topic,
                 replication_factor=self._settings.checkpoint.checkpoints_topic_replication_factor,
             )
+            if not (self._settings.enabled or self.stops):
+                return  # a flow that only sends heartbeats loses nothing, and needs no READ
             await self.skipped.apply(self._log.read_to_end(), self._take, step=STEP_RECORDS)
             self._read.set()
             if self._on_read is not None:
