@@ -54,14 +54,14 @@ def mm2(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         (("refresh", "URL", *FLOW), Refresh()),
         (
             ("accept-loss", "URL", *FLOW, "--topic", "größe", "--partition", "7"),
-            AcceptLoss(topic="größe", partition=7, by="admin"),
+            AcceptLoss(topic="größe", partition=7),
         ),
         (
             ("accept-loss", "URL", "--topic", "orders", "--partition", "0", "--reason", "ticket 4711"),
-            AcceptLoss(topic="orders", partition=0, reason="ticket 4711", by="admin"),
+            AcceptLoss(topic="orders", partition=0),
         ),
-        (("accept-loss", "URL", "--topic", "orders"), AcceptLoss(topic="orders", by="admin")),
-        (("accept-loss", "URL", *FLOW), AcceptLoss(by="admin")),
+        (("accept-loss", "URL", "--topic", "orders"), AcceptLoss(topic="orders")),
+        (("accept-loss", "URL", *FLOW), AcceptLoss()),
     ],
 )
 async def test_command_sent_to_a_follower(mm2: Mm2, args: tuple[str, ...], command: Command) -> None:

@@ -55,6 +55,7 @@ def without_target(directory: Path, retained: RetainedFlowState, more: str = "")
         session=None,
         own_state=TaskState.WAITING,
         error="cluster B is unreachable",
+        connect_error=None,
         duplicate_node_ids=DuplicateNodeIds(),
     ).build()
 
