@@ -29,6 +29,7 @@ import httpx
 from pydantic import TypeAdapter
 from pyspark import SparkContext
 
+from flows import log_lines
 from flows.messages import read_message
 from flows.spark.context import ClusterWatch, open_context, ui_url
 from flows.spark.deaths import DRIVER_MEMORY, EXECUTOR_MEMORY, jvm_death
@@ -156,6 +157,7 @@ class Engine:
                 continue
             answered_at = time.monotonic()
             self._ended.clear()
+            log_lines.set_levels(orders.log_levels)
             self._apply(spark, sql, orders)
             record_errors.apply(orders.failed_records)
         deadline = time.monotonic() + LANES_END_WITHIN_S
@@ -255,9 +257,7 @@ def main() -> None:
     """Entry point of the engine process."""
     gc.freeze()
     gc.enable()
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
-    logging.getLogger("mm2").setLevel(logging.INFO)
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # a lost JVM is logged once, by us
+    log_lines.set_up()
     end_with_parent()
     engine = Engine(read_message(_START, sys.stdin.readline(), "start of the engine"))
     threading.Thread(target=serve, args=(engine,), name="engine", daemon=True).start()

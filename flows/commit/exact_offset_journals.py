@@ -16,7 +16,7 @@ from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
 from mm2.core.offsets.exact_offset_records import Segment, decode_segment, segment_key
 from mm2.core.wire.formats import FormatError
 
-log = logging.getLogger("mm2.exact_offsets")
+log = logging.getLogger(__name__)
 
 PARTITION = 0
 """The topic has only one partition, since the order of its records matters."""
@@ -112,7 +112,7 @@ class ExactOffsetJournals:
             " the offsets of new records are translated approximately, as in Java MirrorMaker"
         )
         if message != self.error:
-            log.warning("%s", message)
+            log.debug("%s", message)  # the node logs it, as a warning
         self.error = message
 
     def remove(self, partition: PartitionReplicator) -> None:

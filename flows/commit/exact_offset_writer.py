@@ -14,7 +14,7 @@ from mm2.core.offsets.exact_offset_records import Segment
 from mm2.kafka.errors import ClusterClosed, ClusterError
 from mm2.kafka.logs.control_producer import ControlProducer
 
-log = logging.getLogger("mm2.exact_offsets")
+log = logging.getLogger(__name__)
 
 THROTTLED_FOR_LONG_S = 30.0
 """Throttling by a quota is reported after this long: a broker averages over eleven seconds (quota.window.num), so a

@@ -25,7 +25,7 @@ from mm2.core.naming.names import TopicPartition
 from mm2.kafka.errors import ClusterClosed, ClusterError
 from mm2.kafka.logs.control_producer import ControlProducer
 
-log = logging.getLogger("mm2.losses")
+log = logging.getLogger(__name__)
 
 
 MOST_UNWRITTEN = 10_000
@@ -172,7 +172,7 @@ class LossWriter:
             f" and {consequence}"
         )
         if message != self._logged:
-            log.warning("%s", message)
+            log.debug("%s", message)  # the node logs it, as a warning
         self._logged = message
 
 

@@ -26,7 +26,7 @@ from mm2.core.wire.murmur2 import partition_of
 from mm2.kafka.errors import ClusterClosed, ClusterError
 from mm2.kafka.logs.control_producer import ControlProducer
 
-log = logging.getLogger("mm2.offsets")
+log = logging.getLogger(__name__)
 
 
 class OffsetCommitter(Committer):
@@ -126,6 +126,7 @@ class OffsetCommitter(Committer):
             self._failed(error)
         elif not done.cancelled():
             partition.committed(offset)
+            log.debug("%s: source offset %d stored", partition.source, offset)
             self._error = None
         if error is not None or done.cancelled() or partition.offset_to_commit not in (None, offset):
             self._moved.add(partition)

@@ -16,7 +16,7 @@ from mm2.core.wire.formats import OffsetSync
 from mm2.kafka.errors import ClusterClosed, ClusterError
 from mm2.kafka.logs.control_producer import ControlProducer
 
-log = logging.getLogger("mm2.syncs")
+log = logging.getLogger(__name__)
 
 _PARTITION = 0  # all offset syncs go there, as in Java
 

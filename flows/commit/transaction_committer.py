@@ -25,7 +25,7 @@ from mm2.core.topics.acls import Operation
 from mm2.core.wire.murmur2 import partition_of
 from mm2.kafka.errors import BrokerError, ClusterError
 
-log = logging.getLogger("mm2.offsets")
+log = logging.getLogger(__name__)
 
 Record = tuple[bytes, bytes | None]
 

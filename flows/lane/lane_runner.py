@@ -10,6 +10,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from flows import log_lines
 from flows.lane.byte_budget import ByteBudget
 from flows.lane.lease_client import LeaseClient, LeaseLostError
 from flows.lane.lease_deadline import LeaseDeadline
@@ -20,46 +21,17 @@ from flows.source_task.source_task import SourceTask
 from mm2.core.lanes.lease import LaneOrders, LeaseEndpoint
 from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.core.lanes.query_trials import FrameSpan
+from mm2.core.log_records import work_in_lane
 from mm2.core.naming.names import Flow
 
 if TYPE_CHECKING:
     from flows.sql.exchange import QueryInput
 
-import sys
-
-from flows.routing import new_topics
-from mm2.core.masking import masked
-from mm2.kafka.connection import sockets
-
-log = logging.getLogger("mm2.lane")
+log = logging.getLogger(__name__)
 
 STOP_WITHIN_S = 2.0
 """After its lease is lost, a lane must not write: open requests are cancelled within this time, then the process
 ends."""
-
-
-class _Masked(logging.Formatter):
-    """Formats records without the secrets of this process: a lane has tokens of its own, which the node does not know,
-    and on a Spark cluster it writes to the log of its executor."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return masked(super().format(record))
-
-
-def show_notices() -> None:
-    """Write notices to stderr, as the engine writes its log, so that the node logs them too.
-
-    On a Spark cluster they are in the executor's stderr. Spark reuses processes, so this can be called more than once.
-    """
-    assert logging.lastResort is not None  # the handler of everything else
-    logging.lastResort.setFormatter(_Masked())
-    for log in (sockets.log, new_topics.log):
-        if not log.handlers:
-            handler = logging.StreamHandler(sys.stderr)
-            handler.setFormatter(_Masked("%(levelname)s %(name)s %(message)s"))
-            log.addHandler(handler)
-            log.setLevel(logging.INFO)
-            log.propagate = False
 
 
 async def run_lane(place: LeaseEndpoint, *, lane: int, token: str, query: QueryInput | None = None) -> None:
@@ -67,7 +39,8 @@ async def run_lane(place: LeaseEndpoint, *, lane: int, token: str, query: QueryI
 
     Raises LeaseLostError when the lease is lost, and QueryFailed when the query has ended or does not answer.
     """
-    show_notices()
+    log_lines.set_up()
+    work_in_lane(lane)
     gc.collect()
     gc.freeze()  # excludes what PySpark imported from collections, a tenth of the CPU under a light load
     async with LeaseClient(place, lane=lane, token=token) as lease:
@@ -166,6 +139,7 @@ class LaneRunner:
         """Start, change and close source tasks so that the lane runs those in ``orders``."""
         if orders.version == self._version:
             return
+        log_lines.set_levels(orders.log_levels)
         if self._query is not None:
             self._query.follow(orders.trial)
         leases = () if orders.end else orders.source_tasks

@@ -18,7 +18,7 @@ from flows.batch.target_batch import SourceBatch, TargetBatch
 from flows.partition.timeouts import TIMEOUTS
 from flows.target.produce_errors import ProduceError
 
-log = logging.getLogger("mm2.packer")
+log = logging.getLogger(__name__)
 
 
 class PackingError(Exception):

@@ -29,7 +29,7 @@ from mm2.core.offsets.start_offset import NoStartOffset, choose_offset, first_st
 from mm2.core.settings.client import OffsetReset
 from mm2.kafka.protocol.fetch_request import FetchedPartition
 
-log = logging.getLogger("mm2.replicator")
+log = logging.getLogger(__name__)
 
 
 class PartitionReplicator(PartitionState):

@@ -9,7 +9,7 @@ from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import check
 from mm2.kafka.protocol.error_codes import ErrorCode
 
-log = logging.getLogger("mm2.topics")
+log = logging.getLogger(__name__)
 
 _BROKERS_DEFAULT = -1
 

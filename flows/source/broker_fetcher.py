@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable
 
@@ -22,6 +23,8 @@ from mm2.kafka.connection.diagnosis import broker, cut_off
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError, RequestTimedOut
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.fetch_request import FetchAnswer, FetchFrom
+
+log = logging.getLogger(__name__)
 
 PURPOSE = "fetch"
 
@@ -217,9 +220,12 @@ class BrokerFetcher:
         finally:
             self._budget.settle(promised, kept=kept)
         if failure is not None:
+            log.debug("broker %d: fetch request of %d partitions failed: %s", self.node_id, len(self._session), failure)
             self._session.lost()
             await self._handle_failure(failure)
             return
+        if answer.error:
+            log.debug("broker %d: fetch session ended: error %d", self.node_id, answer.error)
         if answer.error not in SESSION_ERRORS:
             message = str(BrokerError(answer.error, f"fetch from broker {self.node_id}"))
             for partition in self._partitions.values():

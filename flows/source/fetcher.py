@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Iterable, Mapping
 
@@ -22,6 +23,8 @@ from mm2.kafka.client.epoch_ends import epoch_ends
 from mm2.kafka.client.offsets import OffsetSpec, list_offsets
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError, NotSupported
 from mm2.kafka.protocol.error_codes import ErrorCode
+
+log = logging.getLogger(__name__)
 
 
 class Fetcher:
@@ -96,6 +99,7 @@ class Fetcher:
 
     def _on_error(self, partition: PartitionReplicator, error: BrokerError) -> None:
         now = time.monotonic()
+        log.debug("%s: fetch rejected at offset %s: %s", partition.source, partition.fetch_offset, error)
         if error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if not self._leave_replica(partition):
                 self._unassign(partition)
@@ -130,6 +134,7 @@ class Fetcher:
         return True
 
     def _on_preferred_replica(self, partition: PartitionReplicator, node_id: int) -> None:
+        log.debug("%s: fetching from replica %d, which the leader prefers", partition.source, node_id)
         self._preferred_replicas[partition] = node_id
         self._reassign(partition)
 
@@ -159,6 +164,7 @@ class Fetcher:
         broker = self._assigned.get(partition)
         wanted = self._preferred_replicas.get(partition, leader.node_id if leader is not None else None)
         if broker is not None and wanted is not None and wanted != broker.node_id:
+            log.debug("%s: the source's leader moved from broker %d to %d", partition.source, broker.node_id, wanted)
             self._unassign(partition)
             self.update(partition)
 
@@ -196,6 +202,8 @@ class Fetcher:
                 self._delay({partition}, leader)
             else:
                 broker = self._broker(self._preferred_replicas.get(partition, leader.node_id))
+                args = partition.source, broker.node_id, partition.fetch_offset
+                log.debug("%s: fetching from broker %d at offset %d", *args)
                 self._assigned[partition] = broker
                 broker.update(partition)
 

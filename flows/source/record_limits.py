@@ -10,7 +10,7 @@ from mm2.kafka.admin.topic_configs import TopicConfigs, describe_topic_configs
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterClosed, ClusterError
 
-log = logging.getLogger("mm2.query")
+log = logging.getLogger(__name__)
 
 _LIMIT = "max.message.bytes"
 

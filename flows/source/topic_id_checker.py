@@ -11,7 +11,7 @@ from mm2.core.naming.names import Flow
 from mm2.core.topics.topic_recreated import remote_topic_recreated, source_topic_recreated
 from mm2.kafka.client.cluster import Cluster
 
-log = logging.getLogger("mm2.topic_ids")
+log = logging.getLogger(__name__)
 
 
 class TopicIdChecker:
@@ -94,7 +94,7 @@ class TopicIdChecker:
         if topic_id in self._replaced:
             return
         self._replaced.add(topic_id)
-        log.warning("%s: %s", self._flow, warning)
+        log.debug("%s: %s", self._flow, warning)  # the node logs it, as a warning
         if warning not in self.warnings:
             self.warnings.append(warning)
 

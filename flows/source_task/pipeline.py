@@ -45,7 +45,7 @@ from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterClosed, ClusterError
 from mm2.kafka.protocol.error_codes import ErrorCode
 
-log = logging.getLogger("mm2.pipeline")
+log = logging.getLogger(__name__)
 
 HELD_SHARE = 8
 """A partition may hold an eighth of the lane's bytes: enough for five batches of 1 MiB in flight and more waiting;
@@ -280,7 +280,7 @@ class Pipeline:
             async with asyncio.timeout(DELETED_TIMEOUT_S):
                 found = (await self._source.metadata({one.source.topic for one in left})).topics
         except (ClusterError, TimeoutError) as error:
-            log.info("cannot find out whether topics were deleted: %s", error)
+            log.debug("cannot find out whether topics were deleted: %s", error)
             return set()
         gone: set[PartitionReplicator] = set()
         for one, first in left.items():
@@ -396,4 +396,4 @@ class Pipeline:
         except ClusterClosed:
             raise
         except ClusterError as error:
-            log.info("failed to refresh metadata: %s", error)  # a later leader lookup retries and reports the error
+            log.debug("failed to refresh metadata: %s", error)  # a later leader lookup retries and reports the error

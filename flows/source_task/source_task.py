@@ -43,6 +43,7 @@ from mm2.core.lanes.losses import Loss
 from mm2.core.lanes.partition_steps import PartitionEvent
 from mm2.core.lanes.progress_reports import PartitionProgress, SourceTaskProgress
 from mm2.core.lanes.task_states import TaskState
+from mm2.core.log_records import work_for
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.leader_epochs import UNKNOWN_EPOCH, last_epoch
 from mm2.core.settings.client import ClientSettings
@@ -50,7 +51,7 @@ from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError, first_error
 from mm2.kafka.logs.control_producer import BUFFER_BYTES, ControlProducer
 
-log = logging.getLogger("mm2.source_task")
+log = logging.getLogger(__name__)
 
 RENEWAL_CHECK_S = 0.1
 """How often an expired lease is checked for a renewal."""
@@ -327,6 +328,7 @@ class SourceTask:
         return lease is not None and loss is not None and _accepts(lease, loss)
 
     async def _run(self) -> None:
+        work_for(self._lease.flow)
         try:
             await self._replicate()
         except Exception as error:  # any error ends only this source task, and is reported

@@ -32,7 +32,7 @@ from flows.sql.written import FailedRow, record_builder, records_of
 from mm2.core.lanes.query_trials import FatalRecord, FrameSpan, QueryTrial
 from mm2.core.naming.names import TopicPartition
 
-log = logging.getLogger("mm2.query")
+log = logging.getLogger(__name__)
 
 UNEXPLAINED = "Spark did not say why"
 

@@ -70,7 +70,7 @@ class AlwaysOpen:
     def answered(self) -> None: ...
 
 
-log = logging.getLogger("mm2.producer")
+log = logging.getLogger(__name__)
 
 PURPOSE = "produce"
 PROBE_PURPOSE = "probe"
@@ -141,6 +141,8 @@ class Producer:
 
     def failed(self, partition: PartitionReplicator, entry: InFlightBatch, error: ProduceError, node_id: int) -> None:
         """Broker ``node_id`` did not acknowledge a batch."""
+        args = partition.source, entry.batch.next_offset - 1, partition.target, node_id, error.action, error.message
+        log.debug("%s: batch up to offset %d for %s was not acknowledged by broker %d: %s: %s", *args)
         if error.leader_moved:
             leader = self.cluster.cached_leader(partition.target)
             if leader is not None and leader.node_id == node_id:

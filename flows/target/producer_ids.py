@@ -18,7 +18,7 @@ from mm2.kafka.logs.transaction_coordinator import Fenced, TransactionCoordinato
 from mm2.kafka.protocol.produce_request import init_producer_id
 from mm2.kafka.protocol.transaction_requests import ProducerIdAndEpoch
 
-log = logging.getLogger("mm2.produce")
+log = logging.getLogger(__name__)
 
 
 RENEW_EVERY_S = 86_400.0
@@ -93,7 +93,7 @@ class ProducerIds:
                 f"the target does not allow idempotent writes: {reason}; writing without idempotence, which can "
                 "duplicate records when a broker fails; grant IDEMPOTENT_WRITE on the cluster"
             )
-            log.warning("%s", self.warning)
+            log.debug("%s", self.warning)  # the node logs it, as a warning
 
     async def _request(self) -> None:
         settings = self._cluster.settings

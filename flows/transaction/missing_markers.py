@@ -16,7 +16,7 @@ from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.client.offsets import OffsetSpec, list_offsets
 from mm2.kafka.errors import ClusterClosed, ClusterError
 
-log = logging.getLogger("mm2.transactions")
+log = logging.getLogger(__name__)
 
 CHECK_AFTER_S = 1.0
 """When the marker of a committed transaction is checked, if no other transaction follows it."""

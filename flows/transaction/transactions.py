@@ -25,7 +25,7 @@ from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.logs.record_writer import NotWritten
 
-log = logging.getLogger("mm2.transactions")
+log = logging.getLogger(__name__)
 
 REPORTED_ABORTS = 3
 """So many aborted transactions in a row are reported."""

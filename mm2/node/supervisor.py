@@ -158,6 +158,10 @@ class Node:
         """Let lanes on other machines use these contents of files for their next tokens and tickets."""
         self.lease_service.use_credentials(credentials)
 
+    def use_log_levels(self, levels: Mapping[str, str]) -> None:
+        """Let engines and lanes log from these levels on, by logger."""
+        self.lease_service.use_log_levels(levels)
+
     def use_lane_place(self, lanes: LeaseEndpoint) -> None:
         """Let lanes request their leases at ``lanes`` after the next start of the engine."""
         self._engine.use_lane_place(lanes)

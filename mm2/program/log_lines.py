@@ -1,4 +1,4 @@
-"""Status lines in a node's log: a banner at startup, then one line per flow and minute."""
+"""Status lines in a node's log: lines at startup, then one line per flow and minute."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ from mm2.rest.merge.flow_merge import own_share
 from mm2.rest.merge.flow_problems import flow_problems, pause_of
 
 NAMED_TOPICS = 5
-"""Number of topics in the banner, enough to see whether the topic filter works as intended."""
+"""Number of topics in the lines at startup, enough to see whether the topic filter works as intended."""
 
 
-def banner(status: NodeStatus, *, file: str, rest: Sequence[str]) -> list[str]:
-    """Return the startup lines. ``file`` is the configuration file, ``rest`` the URLs of the REST interface."""
-    lines = [f"mm2 {status.version}, node {status.node_id}, {file}"]
+def first_line(version: str, node_id: str, file: str) -> str:
+    """Return the line with which the log of a node begins. ``file`` is the configuration file."""
+    return f"mm2 {version}, node {node_id}, {file}"
+
+
+def start_lines(status: NodeStatus, *, rest: Sequence[str]) -> list[str]:
+    """Return what has been found once the node runs. ``rest`` has the URLs of the REST interface."""
+    lines = [f"node {status.node_id} has started:"]
     lines += [f"  {flow.flow}  {_found(flow)}" for flow in status.flows]
     shown = ", ".join(f"{url} (/health /flows /metrics /docs)" for url in rest)
     lines.append(f"  REST      {shown or 'none (set listeners = http://127.0.0.1:8083 to enable it)'}")

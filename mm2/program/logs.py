@@ -11,15 +11,14 @@ import logging
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TextIO
 
+from mm2.core.log_records import ATTRIBUTE, OURS, fields_of
 from mm2.core.masking import masked
 from mm2.core.printable import printable_json, printable_lines
-
-OURS = ("mm2", "flows")
 
 QUIET = ("aiokafka", "asyncio", "httpcore", "httpx", "kazoo", "py4j", "uvicorn")
 """Libraries whose INFO and DEBUG messages do not help operators."""
@@ -45,14 +44,27 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
-def set_up(*, level: str = "INFO", log_format: str = "text", stream: TextIO | None = None) -> None:
+_named: set[str] = set()
+
+
+def set_up(
+    *,
+    level: str = "INFO",
+    log_format: str = "text",
+    levels: Mapping[str, str] | None = None,
+    node: str | None = None,
+    stream: TextIO | None = None,
+) -> None:
     """Log to ``stream`` (default: stderr) from ``level`` (mm2.log.level) on.
+
+    ``levels``: those of single loggers (mm2.log.levels), instead of those of an earlier call. ``node``: the node ID,
+    which is part of lines in JSON.
 
     Secrets that this process knows (`mm2.core.masking`) are masked in all messages, including errors of libraries. This
     is a safeguard: no code of ours logs secrets.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
-    plain = _JsonLines() if LogFormat(log_format) is LogFormat.JSON else _TextLines()
+    plain = _JsonLines(node) if LogFormat(log_format) is LogFormat.JSON else _TextLines()
     handler.setFormatter(_Safe(plain))
     handler.addFilter(SeldomRepeated())
     keeper = _Keeper()
@@ -61,6 +73,12 @@ def set_up(*, level: str = "INFO", log_format: str = "text", stream: TextIO | No
     logging.basicConfig(handlers=[handler, keeper], level=level.upper(), force=True)
     for name in QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))
+    for name in _named.difference(QUIET):
+        logging.getLogger(name).setLevel(logging.NOTSET)
+    for name, own_level in (levels or {}).items():
+        logging.getLogger(name).setLevel(own_level)
+    _named.clear()
+    _named.update(levels or {})
     logging.captureWarnings(True)
 
 
@@ -77,7 +95,7 @@ class _Keeper(logging.Handler):
 
 
 class SeldomRepeated(logging.Filter):
-    """Passes the same message of a library once per REPEAT_AFTER_S, and all messages of this program."""
+    """Passes the same warning or error of a library once per REPEAT_AFTER_S, and all messages of this program."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -85,7 +103,7 @@ class SeldomRepeated(logging.Filter):
         self._said: dict[tuple[str, str], float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.name.partition(".")[0] in OURS:
+        if record.name.partition(".")[0] in OURS or record.levelno < logging.WARNING:  # mm2.log.levels names it
             return True
         now, key = self._clock(), (record.name, str(record.msg))
         if now - self._said.get(key, -REPEAT_AFTER_S) < REPEAT_AFTER_S:
@@ -114,14 +132,24 @@ class _TextLines(logging.Formatter):
 
 
 class _JsonLines(logging.Formatter):
-    """One JSON object per line: time (UTC), level, logger, message, and exception if any."""
+    """One JSON object per line: time (UTC), level, logger, node and message; flow, topic, partition and lane if it is
+    about one; exception if there is one."""
+
+    def __init__(self, node: str | None) -> None:
+        super().__init__()
+        self._node = {} if node is None else {"node": node}
 
     def format(self, record: logging.LogRecord) -> str:
-        said = {
+        message = record.getMessage()
+        arguments = record.args if isinstance(record.args, tuple) else ()
+        fields = fields_of(message, arguments, getattr(record, ATTRIBUTE, {}))
+        said: dict[str, str | int] = {
             "time": _utc(record),
             "level": record.levelname,
             "logger": record.name,
-            "message": masked(record.getMessage()),  # JSON escapes secrets that the message quotes once more
+            **self._node,
+            **{name: masked(value) if isinstance(value, str) else value for name, value in fields.items()},
+            "message": masked(message),  # JSON escapes secrets that the message quotes once more
         }
         if record.exc_info:
             said["exception"] = masked(self.formatException(record.exc_info))

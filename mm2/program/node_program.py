@@ -18,6 +18,7 @@ from mm2.config.settings import NodeSettings
 from mm2.core.access.audit import AuditOutcome, of_file
 from mm2.core.lanes.lease import LeaseEndpoint
 from mm2.core.lanes.task_states import TaskState
+from mm2.core.log_records import OURS, read_levels
 from mm2.core.printable import printable_lines
 from mm2.node.common.restarting import restart_on_error
 from mm2.node.identity import NodeIdentity
@@ -27,7 +28,7 @@ from mm2.node.status.status_model import NodeStatus
 from mm2.node.supervisor import PUBLISH_EVERY_S, Node
 from mm2.program.addresses import node_id
 from mm2.program.audit_file import AuditFile
-from mm2.program.log_lines import banner, flow_lines
+from mm2.program.log_lines import first_line, flow_lines, start_lines
 from mm2.program.logs import set_up
 from mm2.program.serving import Serving
 from mm2.program.state_changes import StateChanges, StateLine
@@ -41,8 +42,8 @@ log = logging.getLogger("mm2.node")
 
 DRAINED, FATAL, MISTAKE, SECOND_SIGNAL = 0, 1, 2, 130
 
-BANNER_WITHIN_S = 30.0
-"""The banner waits until the flows have discovered their topics and Spark is up, but not for unreachable clusters."""
+START_LINES_WITHIN_S = 30.0
+"""What runs is logged when the flows have discovered their topics and Spark is up, but not for unreachable clusters."""
 
 FLOW_LINE_EVERY_S = 60.0
 """One line per flow and minute: enough to follow a flow in the log without filling the disk."""
@@ -50,10 +51,17 @@ FLOW_LINE_EVERY_S = 60.0
 
 def run(taken: LoadedConfig, settings: NodeSettings) -> int:
     """Run the node of the file that was ``taken`` and return the exit code."""
-    set_up(level=settings.own.log_level, log_format=settings.own.log_format)
+    _set_up_log(settings)
+    log.info("%s", first_line(version("mm2"), node_id(settings), str(settings.path)))
     gc.collect()
     gc.freeze()  # all imported modules: each later scan of them would block the event loop for 50 ms
     return asyncio.run(_Program(taken, settings).run())
+
+
+def _set_up_log(settings: NodeSettings) -> None:
+    own = settings.own
+    levels = read_levels(own.log_levels)
+    set_up(level=own.log_level, log_format=own.log_format, levels=levels, node=node_id(settings))
 
 
 class _Program:
@@ -62,10 +70,11 @@ class _Program:
     def __init__(self, taken: LoadedConfig, settings: NodeSettings) -> None:
         self._settings = settings
         self._watch = FileWatch(taken)
-        self._log_level = settings.own.log_level
+        self._log_levels = _levels(settings)
         self._identity = NodeIdentity(node_id=node_id(settings), version=version("mm2"))
         self._identity.reads(self._watch.reading)
         self._node = Node(settings, self._identity, file_status(self._watch))
+        self._node.use_log_levels(self._log_levels)
         self._follower = FileFollower(self._watch, self._node, self._identity, self._take_over)
         self._signalled = asyncio.Event()
         leases = FastAPI(openapi_url=None)
@@ -146,11 +155,12 @@ class _Program:
         loop.add_signal_handler(signal.SIGHUP, self._watch.ask)
 
     def _take_over(self, settings: NodeSettings) -> None:
-        """Apply the log level, the tokens and the listeners' certificates of a reloaded file."""
+        """Apply the log levels, the tokens and the listeners' certificates of a reloaded file."""
         self._settings = settings
-        if settings.own.log_level != self._log_level:
-            self._log_level = settings.own.log_level
-            set_up(level=self._log_level, log_format=settings.own.log_format)
+        if (levels := _levels(settings)) != self._log_levels:
+            self._log_levels = levels
+            _set_up_log(settings)
+            self._node.use_log_levels(levels)
         self._serving.use(settings.tokens)
         if self._serving.renew(settings.listening):
             self._node.use_lane_place(self._lease_place())
@@ -183,9 +193,9 @@ class _Program:
         return clusters + self._changes.take(own_share(status), time.monotonic())
 
     async def _log_progress(self) -> None:
-        """Log the banner when the node is up, then one line per flow and minute."""
-        await self._node.until(_is_up, BANNER_WITHIN_S)
-        for line in banner(self._node.published, file=str(self._settings.path), rest=self._serving.urls):
+        """Log what runs when the node is up, then one line per flow and minute."""
+        await self._node.until(_is_up, START_LINES_WITHIN_S)
+        for line in start_lines(self._node.published, rest=self._serving.urls):
             log.info("%s", line)
         previous, at = self._node.published, time.monotonic()
         while True:
@@ -194,6 +204,11 @@ class _Program:
             for line in flow_lines(previous, current, now - at):
                 log.info("%s", line)
             previous, at = current, now
+
+
+def _levels(settings: NodeSettings) -> dict[str, str]:
+    """Return the level of each logger of this program, for engines and lanes."""
+    return dict.fromkeys(OURS, settings.own.log_level) | read_levels(settings.own.log_levels)
 
 
 def _is_up(status: NodeStatus) -> bool:

@@ -91,6 +91,7 @@ MAPS = frozenset(
         "paused_since",
         "credentials",
         "shares",
+        "log_levels",
     }
 )
 """Objects whose keys are names or numbers of something: another key is not a field."""

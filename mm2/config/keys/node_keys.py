@@ -29,6 +29,7 @@ from mm2.config.keys.declaration import KeyModel, flow_key, idle_key, live_key, 
 from mm2.config.regex.java_characters import JavaRegexError
 from mm2.config.regex.java_regex import compile_java
 from mm2.core.lanes.losses import OnDataLoss
+from mm2.core.log_records import read_levels
 from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES
 from mm2.core.settings.client import OffsetReset, read_start_point
 from mm2.core.settings.response_headers import ResponseHeadersError, read_header_rules
@@ -85,6 +86,14 @@ def _header_rules(text: str) -> str:
     except ResponseHeadersError as error:
         raise refuse(str(error)) from error
     return text
+
+
+def _log_levels(elements: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        read_levels(elements)
+    except ValueError as error:
+        raise refuse(str(error), "correct the value, or remove the line to use mm2.log.level for all") from error
+    return elements
 
 
 _TOKEN = require(
@@ -241,6 +250,12 @@ class OwnSettings(EngineSettings):
     )
     log_level: Annotated[String, one_of("DEBUG", "INFO", "WARNING", "ERROR", ignore_case=True)] = live_key(
         "mm2.log.level", "INFO", "Minimum log level."
+    )
+    log_levels: Annotated[ListOf, AfterValidator(_log_levels)] = live_key(
+        "mm2.log.levels",
+        (),
+        "Levels of single loggers, such as `mm2.kafka=DEBUG, flows.target=DEBUG`; also in lanes "
+        "([loggers](../how-to/operations.md#loggers)).",
     )
     log_format: Annotated[String, one_of("text", "json")] = node_key(
         "mm2.log.format", "text", "Format of log lines: `text`, or `json` with one object per line."

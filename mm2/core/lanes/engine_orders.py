@@ -5,6 +5,7 @@ As in `mm2.core.lanes.lease`, orders contain everything the engine should run, n
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -64,11 +65,12 @@ class RecordError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOrders:
-    """All lanes the engine should run, and records whose errors it should find."""
+    """All lanes the engine should run, records whose errors it should find, and its log levels, by logger."""
 
     version: int
     lanes: tuple[LaneStart, ...] = ()
     failed_records: tuple[FailedRecord, ...] = ()
+    log_levels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -209,6 +209,7 @@ class LaneOrders:
     tasks and exit. ``trusted``: trusted certificates that clients refer to, between node and lane
     (`mm2.core.lanes.shared_trust`). ``credentials``: the contents, in base64, of the files that logins name, for lanes
     on other machines (`mm2.core.lanes.lease`). ``trial``: how the frames of a SQL lane pass through its query.
+    ``log_levels``: from which level on the lane logs, by logger.
     """
 
     version: int
@@ -218,6 +219,7 @@ class LaneOrders:
     trusted: tuple[str, ...] = field(default=(), repr=False)
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
     trial: QueryTrial = NO_TRIAL
+    log_levels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

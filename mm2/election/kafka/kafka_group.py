@@ -202,7 +202,10 @@ class KafkaGroup(SessionElection):
         self._wake.clear()
         try:
             metadata = encode_member(self._info)
+            log.debug("%s: joining", self._where)
             joined = await self._requests.join([(one, metadata) for one in self._settings.protocols])
+            args = self._where, joined.generation, joined.member_id, joined.leader_id
+            log.debug("%s: joined generation %d as %s; the leader is %s", *args)
             answers = self._decide(joined) if joined.leader_id == joined.member_id else {}
             raw = await self._requests.synchronize(answers)
         except ClusterError:
@@ -252,6 +255,7 @@ class KafkaGroup(SessionElection):
     async def _recover(self, error: ClusterError, pause: float) -> float:
         """Update the state after an error; return the seconds to wait before the next step."""
         self._last_error = error
+        log.debug("%s: %s", self._where, error)
         code = error.code if isinstance(error, BrokerError) else None
         if code in _JOIN_AGAIN:
             self._rejoin = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import ssl
 import time
@@ -38,6 +39,8 @@ from mm2.kafka.errors import (
 )
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.metadata_request import MetadataRequest
+
+log = logging.getLogger(__name__)
 
 _TOPICS_A_REQUEST = 500  # keeps the response small for the broker; a large one is decoded in a thread here
 
@@ -382,12 +385,15 @@ class Cluster:
         except (ClusterClosed, NotSupported):
             raise
         except ClusterError as error:
+            log.debug("%s: no metadata: %s", self._name, error)
             return error
         return self._remember(answer, asked, everything=topics is None)
 
     def _remember(self, answer: Metadata, asked: float, *, everything: bool) -> Metadata:
         if not answer.brokers:
             raise Unreachable(f"{self._name}: the metadata from a broker lists no brokers: is it still starting?")
+        if answer.brokers != self._brokers:
+            log.debug("%s: brokers %s, controller %s", self._name, sorted(answer.brokers), answer.controller)
         self._brokers = dict(answer.brokers)
         self._brokers_stale = False
         self._brokers_asked = asked

@@ -28,7 +28,7 @@ from mm2.kafka.protocol.raw_request import DeferredResponse
 from mm2.kafka.sasl.login import LoginFailed
 from mm2.kafka.sasl.session import Session
 
-log = logging.getLogger("mm2.connection")
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -273,12 +273,15 @@ class Connection:
             self._attempts += 1
             self._failure = error
             self._failed()
+            args = self._client_id, endpoint, max(0.0, self._not_before - time.monotonic()), error
+            log.debug("client %s: not connected to %s; next attempt in %.1f s at the earliest: %s", *args)
             raise
         self._failure = None
         if self._closed:  # meanwhile
             self._discard(live, CloseReason.SHUTDOWN)
             raise ClusterClosed("the client is closed")
         self._live = live
+        log.debug("client %s: connected to %s", self._client_id, endpoint)
         return live
 
     async def _dial(self, endpoint: BrokerEndpoint) -> LiveConnection:

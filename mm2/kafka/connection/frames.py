@@ -21,7 +21,7 @@ from aiokafka.conn import READER_LIMIT, AIOKafkaConnection, AIOKafkaProtocol, Cl
 from mm2.kafka.connection.sockets import SocketBuffers, open_transport
 from mm2.kafka.protocol.raw_request import RawRequest
 
-log = logging.getLogger("mm2.connection")
+log = logging.getLogger(__name__)
 
 _LENGTH = struct.Struct(">i")
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from mm2.core.settings.client import DEFAULT_BUFFER, ClientSettings
 
-log = logging.getLogger("mm2.sockets")
+log = logging.getLogger(__name__)
 
 _LINUX_FACTOR = 2  # Linux doubles the size for its own bookkeeping, and reports the double (man 7 socket)
 

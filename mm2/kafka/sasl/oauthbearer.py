@@ -44,7 +44,7 @@ def refresh_time(
     return max(proposed, now + settings.min_period_seconds)
 
 
-log = logging.getLogger("mm2.oauth")
+log = logging.getLogger(__name__)
 
 
 class PluginTokens:

@@ -19,6 +19,7 @@ from pathlib import Path
 from mm2.config.grammar.environment import Environment
 from mm2.core.lanes.engine_orders import EXIT_JVM_LOST, EngineRole
 from mm2.core.lanes.lease import LeaseEndpoint
+from mm2.core.log_records import ATTRIBUTE, RelayedLine
 from mm2.core.masking import masked
 from mm2.core.settings.spark_master import SparkMaster, read_master
 from mm2.kafka.backoff import Backoff
@@ -36,9 +37,6 @@ HEALTHY_AFTER_S = 60.0
 END_WITHIN_S = 5.0
 """Time for Spark to close, which takes about a second; then the process group is killed. All offsets are stored before
 that."""
-
-_NOTICES = ("INFO mm2.sockets ", "INFO mm2.topics ")
-"""Starts of lines from the lanes: what the kernel granted to their connections, and topics that they created."""
 
 _ERROR = "ERROR mm2.engine "
 
@@ -152,7 +150,7 @@ class EngineProcess:
             while raw := await next_line(process.stdout):
                 line = raw.decode(errors="replace").rstrip()
                 last.append(line)
-                log.log(level_of(line), "%s%s", _PREFIXES[self.role], line)
+                log_line(line, self.role)
             code = await process.wait()
         except (BrokenPipeError, ConnectionResetError):
             code = await process.wait()
@@ -196,11 +194,19 @@ class EngineProcess:
         kill_group(process.pid)
 
 
-def level_of(line: str) -> int:
-    """Return the level at which the node logs a line of the engine, its JVM and its lanes."""
-    if line.startswith("ERROR mm2"):
-        return logging.WARNING
-    return logging.INFO if line.startswith(_NOTICES) else logging.DEBUG
+def log_line(line: str, role: EngineRole) -> None:
+    """Log a line of an engine, its JVM or one of its lanes.
+
+    Our own lines keep their logger and level, but errors are warnings, because the node logs what they have stopped.
+    All others are DEBUG lines of ``mm2.engine``.
+    """
+    ours = RelayedLine.read(line)
+    if ours is None:
+        log.debug("%s%s", _PREFIXES[role], line)
+        return
+    level = min(logging.getLevelNamesMapping()[ours.level], logging.WARNING)
+    extra = {ATTRIBUTE: ours.fields}
+    logging.getLogger(ours.logger).log(level, "%s%s", _PREFIXES[role], ours.message, extra=extra)
 
 
 async def next_line(stream: asyncio.StreamReader) -> bytes:

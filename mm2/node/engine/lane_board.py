@@ -72,6 +72,7 @@ class LaneBoard:
         self._cluster = cluster
         self.query_engine = EngineRole.QUERIES if cluster is None else EngineRole.MAIN
         self._credentials: Mapping[str, str] = {}
+        self._log_levels: Mapping[str, str] = {}
         self._trials = QueryTrials()
         self._versions = dict.fromkeys(EngineRole, 0)
         self._ending = False
@@ -136,6 +137,15 @@ class LaneBoard:
         """Send lanes on a cluster these contents of files; others read the files themselves."""
         if self._cluster is not None and credentials != self._credentials:
             self._credentials = credentials
+            for lane in self._lanes:
+                self._bump(lane)
+
+    def use_log_levels(self, levels: Mapping[str, str]) -> None:
+        """Let engines and lanes log from these levels on, by logger."""
+        if levels != self._log_levels:
+            self._log_levels = levels
+            for engine in self._versions:
+                self._versions[engine] += 1
             for lane in self._lanes:
                 self._bump(lane)
 
@@ -215,6 +225,7 @@ class LaneBoard:
             buffer_bytes=self._buffer_bytes,
             credentials=credentials_of(lane.source_tasks.values(), self._credentials),
             trial=lane.trial,
+            log_levels=self._log_levels,
         )
 
     # -- reports of the engines
@@ -320,7 +331,7 @@ class LaneBoard:
             query = None if lane.runs is None else lane.runs.query
             start = LaneStart(lane=lane.number, token=lane.token, description=self._description(lane), query=query)
             starts.append(start)
-        return EngineOrders(version=self._versions[engine], lanes=tuple(starts))
+        return EngineOrders(version=self._versions[engine], lanes=tuple(starts), log_levels=self._log_levels)
 
     def _description(self, lane: ManagedLane) -> str:
         """Return what is fixed while the lane runs, as Spark cannot change the description of a running job."""

@@ -229,6 +229,11 @@ class LeaseService:
         self.board.use_credentials(credentials)
         self.wake(Wake.ORDERS)
 
+    def use_log_levels(self, levels: Mapping[str, str]) -> None:
+        """Let engines and lanes log from these levels on, by logger."""
+        self.board.use_log_levels(levels)
+        self.wake(Wake.ORDERS)
+
     def retry_records(self, key: SourceTaskKey) -> None:
         """Let the records of a source task pass through its query that have ended it."""
         self.board.retry_records(key)
@@ -310,6 +315,7 @@ class LeaseService:
 
     async def lease(self, lane: int, request: LeaseRequest) -> LeaseGrant:
         session = self.board.grant(lane, request, self._clock())
+        log.debug("lane %d: lease granted", lane)
         self.wake(Wake.ORDERS)  # the next query may start
         keys = self.board.source_tasks_of(lane)
         try:

@@ -15,6 +15,7 @@ from mm2.core.coordination.query_history_records import QueriesUnreadableError, 
 from mm2.core.lanes.losses import Loss, LossesUnreadableError
 from mm2.core.lanes.partition_steps import PartitionStory
 from mm2.core.lanes.task_states import TaskState
+from mm2.core.log_records import work_for
 from mm2.core.naming.names import TopicPartition
 from mm2.core.plugins import PluginError
 from mm2.election.protocol import HeldByOther
@@ -85,6 +86,15 @@ class FlowSupervisor:
         """Return the stored offsets, which are those of this flow while the node is a member of its group."""
         session = self._session
         return None if session is None or session.joined is None else session.source_offsets
+        """Run the flow until cancelled; start a new session after an error."""
+        work_for(self.settings.flow)
+        await keep_trying(
+            self._run_session,
+            self._error,
+            str,
+            expected=(ClusterError, PluginError),
+            unexpected="flow failed unexpectedly; restarting (see the log)",
+        )
 
     async def _run_session(self) -> None:
         session = FlowSession(

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 
 from mm2.config.settings import FlowSettings
+from mm2.core.log_records import about
 from mm2.core.naming.internal_topics import Side, offset_syncs
 from mm2.core.plugins import PluginError
 from mm2.core.topics.replication_filter import ReplicationFilter
@@ -23,6 +24,9 @@ from mm2.node.leader.remote_topics import Discovery, RemoteTopics
 from mm2.node.leader.selection_watch import SelectionWatch
 
 log = logging.getLogger(__name__)
+
+NAMED = 20
+"""Maximum number of new topics in a debug line."""
 
 SOON_S = 15.0
 """Interval for retrying a topic that could not be created, if shorter than refresh.topics.interval.seconds: while an
@@ -141,14 +145,27 @@ class TopicDiscovery:
         """Log changes since the last round: deleted topics, and topics that cannot be or are not replicated."""
         known = self.latest if self._found.is_set() else None  # ``shown`` was found under other settings
         before = {topic.topic: topic for topic in known.topics} if known is not None else {}
+        if log.isEnabledFor(logging.DEBUG):
+            new = sorted({topic.topic for topic in discovery.topics} - before.keys())
+            log.debug(
+                "%s: discovery: %d topics, %d partitions; new: %s%s; %d copies of remote topics left out",
+                self._flow,
+                len(discovery.topics),
+                len(discovery.partitions),
+                ", ".join(new[:NAMED]) or "none",
+                f" and {len(new) - NAMED} more" if len(new) > NAMED else "",
+                len(discovery.returned),
+            )
         gone = before.keys() - {topic.topic for topic in discovery.topics} - discovery.returned.keys()
         gone -= discovery.present  # they left the selection
         for name in sorted(gone):
-            log.info("%s: topic %s was deleted on the source; keeping its remote topic", self._flow, name)
+            text = "%s: topic %s was deleted on the source; keeping its remote topic"
+            log.info(text, self._flow, name, extra=about(topic=name))
         self._log_returned(discovery.returned, known.returned if known is not None else {})
         for topic in discovery.topics:
             if topic.error is not None and topic != before.get(topic.topic):
-                log.warning("%s: topic %s: %s", self._flow, topic.topic, topic.error)
+                args = self._flow, topic.topic, topic.error
+                log.warning("%s: topic %s: %s", *args, extra=about(topic=topic.topic))
 
     def _log_returned(self, returned: Mapping[str, ReturnedCopy], before: Mapping[str, ReturnedCopy]) -> None:
         """Log the copies that are left out, and show those of users' topics."""

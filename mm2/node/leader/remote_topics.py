@@ -10,6 +10,7 @@ from uuid import UUID
 
 from mm2.config.settings import FlowSettings
 from mm2.core.access.rights import on_topic
+from mm2.core.log_records import about
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_records import TopicIds
 from mm2.core.plugins import PluginError
@@ -276,7 +277,7 @@ class RemoteTopics:
     def _note(self, error: BrokerError | None, name: str, done: str) -> BrokerError | None:
         """Log what was done; return the error, unless the topic exists already."""
         if error is None:
-            log.info("%s: remote topic %s %s", self._settings.flow, name, done)
+            log.info("%s: remote topic %s %s", self._settings.flow, name, done, extra=about(topic=name))
         return None if error is None or error.code == ErrorCode.TOPIC_ALREADY_EXISTS else error
 
     def _text(self, error: BrokerError, topic: str, configs: Iterable[str] = ()) -> str:

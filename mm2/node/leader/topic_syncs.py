@@ -13,6 +13,7 @@ from functools import cache
 from typing import Protocol
 
 from mm2.config.settings import FlowSettings
+from mm2.core.log_records import about
 from mm2.core.plugins import PluginError
 from mm2.core.topics.acls import Acl, acls_to_create
 from mm2.core.topics.replication_filter import ReplicationFilter
@@ -229,7 +230,8 @@ class TopicConfigSync:
             refusal = outcome.get(remote)
             if refusal is None:
                 changes_text = "; ".join(map(str, made))
-                log.info("%s: updated configuration of remote topic %s: %s", self._flow, remote, changes_text)
+                args = self._flow, remote, changes_text
+                log.info("%s: updated configuration of remote topic %s: %s", *args, extra=about(topic=remote))
             else:
                 found.refused(refusal, remote, self._flow.target, [one.name for one in made])
 

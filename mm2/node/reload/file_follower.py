@@ -36,7 +36,9 @@ def in_force(began: ParsedConfig, now: ParsedConfig) -> NodeSettings:
         flows=read_elections(bare, began.file.properties, ProblemLog("")),  # a valid file
         listening=_renewed(began.settings.listening, now.settings.listening),
         tokens=now.settings.tokens,
-        own=began.settings.own.model_copy(update={"log_level": now.settings.own.log_level}),
+        own=began.settings.own.model_copy(
+            update={"log_level": now.settings.own.log_level, "log_levels": now.settings.own.log_levels}
+        ),
     )
 
 

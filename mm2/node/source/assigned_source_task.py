@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass, field
 
 from mm2.core.assignment.source_task_records import SourceTaskRecord
@@ -11,6 +12,8 @@ from mm2.core.lanes.accumulated_progress import PartitionStates
 from mm2.core.lanes.progress_reports import SourceTaskProgress
 from mm2.core.lanes.source_task_steps import TRANSITIONS, SourceTaskRestarts, SourceTaskState, Step
 from mm2.core.naming.names import TopicPartition
+
+log = logging.getLogger(__name__)
 
 
 class InvalidTransitionError(Exception):
@@ -59,6 +62,9 @@ class AssignedSourceTask:
             return
         if state not in TRANSITIONS[self.state]:
             raise InvalidTransitionError(f"source task {self.source_task}: {self.state} cannot become {state}")
+        log.debug(
+            "source task %d: %s after %.1f s %s: %s", self.source_task, state, now - self.since, self.state, reason
+        )
         self.state, self.since = state, now
 
     def take(self, step: Step, now: float) -> None:

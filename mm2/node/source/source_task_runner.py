@@ -16,6 +16,8 @@ from mm2.core.lanes.lease import SourceTaskLease
 from mm2.core.lanes.losses import loss_warning, stop_message
 from mm2.core.lanes.source_task_steps import SourceTaskState, Step, StepKind
 from mm2.core.lanes.task_states import TaskState
+from mm2.core.log_records import about
+from mm2.core.naming.names import TopicPartition
 from mm2.core.plugins import PluginError
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
@@ -303,7 +305,8 @@ class SourceTaskRunner(TaskRunner):
                 continue
             task.progress, task.progress_at = lane.source_task, now
             for loss in self.context.retained.progress.take(lane.session, lane.source_task):
-                log.warning("%s: %s", self._flow, loss_warning(loss, self._flow))
+                lost = about(partition=TopicPartition(loss.topic, loss.partition))
+                log.warning("%s: %s", self._flow, loss_warning(loss, self._flow), extra=lost)
             self._reporter.measure(lane.session, lane.source_task, now, self.fetch_share(task.source_task))
         for warning in warnings:
             if warning not in self._lane_warnings:

@@ -54,7 +54,7 @@ async def test_buffers_have_the_sizes_of_the_settings(
     cluster_a: KafkaCluster, caplog: pytest.LogCaptureFixture, unique: Any
 ) -> None:
     topic = cluster_a.create_topic(unique("buffers"))
-    caplog.set_level(logging.INFO, "mm2.sockets")
+    caplog.set_level(logging.INFO, "mm2.kafka.connection.sockets")
     client = unique("client")
     expected = granted(SMALL, socket.SO_SNDBUF), granted(SMALL + 2, socket.SO_RCVBUF)
     for _ in range(2):
@@ -73,7 +73,7 @@ async def test_one_buffer_and_more_than_the_limit(
     cluster_a: KafkaCluster, caplog: pytest.LogCaptureFixture, unique: Any
 ) -> None:
     topic = cluster_a.create_topic(unique("buffers"))
-    caplog.set_level(logging.INFO, "mm2.sockets")
+    caplog.set_level(logging.INFO, "mm2.kafka.connection.sockets")
     async with connected(cluster_a, client_id=unique("client"), receive_buffer_bytes=HUGE) as cluster:
         await used(cluster, topic)
         ((_, receive),) = sizes(cluster)

@@ -2,14 +2,18 @@ from __future__ import annotations
 
 from mm2.core.lanes.counters import PartitionCounters
 from mm2.core.lanes.task_states import TaskState
-from mm2.program.log_lines import banner, flow_line, flow_lines
+from mm2.program.log_lines import first_line, flow_line, flow_lines, start_lines
 from tests.contract.samples import flow, heartbeat_flow, member, node, partition, task, topic, unheard
 
 
-def test_banner() -> None:
+def test_the_first_line_names_release_node_and_file() -> None:
+    assert first_line("0.1.0", "node-1", "mm2.properties") == "mm2 0.1.0, node node-1, mm2.properties"
+
+
+def test_start_lines() -> None:
     flows = flow(topic("orders", partition(0), partition(1)), topic("users")), heartbeat_flow()
-    assert banner(node(*flows), file="mm2.properties", rest=["http://127.0.0.1:8083"]) == [
-        "mm2 0.1.0, node node-1, mm2.properties",
+    assert start_lines(node(*flows), rest=["http://127.0.0.1:8083"]) == [
+        "node node-1 has started:",
         "  A->B  2 topics, 3 partitions: orders, users",
         "  B->A  heartbeats only",
         "  REST      http://127.0.0.1:8083 (/health /flows /metrics /docs)",
@@ -17,10 +21,10 @@ def test_banner() -> None:
     ]
 
 
-def test_banner_is_limited_to_a_few_topics() -> None:
+def test_start_lines_are_limited_to_a_few_topics() -> None:
     many = flow(*(topic(f"t{number}") for number in range(7)))
     none = flow(topics=(), state=TaskState.WAITING, reasons=("cluster A is unreachable: check A.bootstrap.servers",))
-    lines = banner(node(many, none, spark_ui=None), file="f", rest=[])
+    lines = start_lines(node(many, none, spark_ui=None), rest=[])
     assert lines[1] == "  A->B  7 topics, 7 partitions: t0, t1, t2, t3, t4, …"
     assert lines[2] == "  A->B  no topics yet: cluster A is unreachable: check A.bootstrap.servers"
     assert lines[3] == "  REST      none (set listeners = http://127.0.0.1:8083 to enable it)"

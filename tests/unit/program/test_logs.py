@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from mm2.core.log_records import about
 from mm2.core.masking import hide
+from mm2.core.naming.names import Flow, TopicPartition
 from mm2.program.logs import SeldomRepeated, set_up
 
 
@@ -148,3 +150,46 @@ def test_rate_limiter_uses_bounded_memory() -> None:
     now = 61.0
     assert seldom.filter(record("library", "message 0"))
     assert len(seldom._said) == 1
+
+
+def test_json_lines_say_what_they_are_about() -> None:
+    stream = io.StringIO()
+    set_up(log_format="json", node="n1", stream=stream)
+    log = logging.getLogger("mm2.node")
+    log.warning("%s: %s", Flow("A", "B"), "lost", extra=about(partition=TopicPartition("orders", 3)))
+    log.info("%s: truncated", TopicPartition("users", 0))
+    log.info("draining")
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [list(line) for line in lines] == [
+        ["time", "level", "logger", "node", "flow", "topic", "partition", "message"],
+        ["time", "level", "logger", "node", "topic", "partition", "message"],
+        ["time", "level", "logger", "node", "message"],
+    ]
+    assert lines[0]["node"] == "n1"
+    assert (lines[0]["flow"], lines[0]["topic"], lines[0]["partition"]) == ("A->B", "orders", 3)
+    assert lines[0]["message"] == "A->B: lost"
+
+
+def test_levels_of_single_loggers_replace_those_of_before() -> None:
+    stream = io.StringIO()
+    names = ("mm2.kafka.client", "flows.source", "aiokafka.conn", "mm2.node")
+
+    def shown() -> list[str]:
+        stream.seek(0)
+        stream.truncate()
+        for name in names:
+            logging.getLogger(name).debug("of %s", name)
+        return [line.rpartition(" ")[2] for line in stream.getvalue().splitlines()]
+
+    conn = logging.getLogger("aiokafka.conn")
+    before = conn.level  # our connections set it
+    conn.setLevel(logging.NOTSET)
+    try:
+        set_up(stream=stream, levels={"mm2.kafka": "DEBUG", "aiokafka": "DEBUG"})
+        assert shown() == ["mm2.kafka.client", "aiokafka.conn"]
+        set_up(stream=stream, levels={"flows": "DEBUG"})
+        assert shown() == ["flows.source"]
+        set_up(stream=stream)
+        assert shown() == []
+    finally:
+        conn.setLevel(before)

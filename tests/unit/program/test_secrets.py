@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.lane.lane_runner import show_notices
-from flows.routing import new_topics
+from flows import log_lines
 from mm2.config.grammar.problems import ProblemLog
 from mm2.config.load import load
 from mm2.config.security.sasl_properties import SaslProperties
@@ -24,7 +23,6 @@ from mm2.core.settings.client import ClientSettings
 from mm2.core.settings.oauth import OAuthLogin, TokenFile
 from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
 from mm2.kafka.client.cluster import Cluster
-from mm2.kafka.connection import sockets
 from mm2.kafka.logs.stored_records import StoredRecord
 from mm2.kafka.sasl.oauthbearer import OAuthBearerLogin
 from mm2.node.engine.tokens import new_token
@@ -148,18 +146,17 @@ def test_files_that_clients_read_again(tmp_path: Path, logged: io.StringIO) -> N
 
 def test_lanes_hide_what_they_know(capsys: pytest.CaptureFixture[str]) -> None:
     """The node does not know tokens that a lane has obtained."""
-    last = logging.lastResort
-    assert last is not None
-    formatter = last.formatter
+    root = logging.getLogger()
+    handlers = root.handlers[:]
+    levels = {name: logging.getLogger(name).level for name in ("mm2", "flows", "py4j")}
     try:
-        show_notices()
+        log_lines.set_up()
+        log_lines.set_up()  # Spark reuses processes
+        (own,) = [one for one in root.handlers if isinstance(one.formatter, log_lines.RelayedLines)]
         hide("token-of-a-lane", kind=Renewed.OAUTH_TOKEN)
         record = logging.LogRecord("mm2.lane", logging.WARNING, "f", 1, "rejected: %s", ("token-of-a-lane",), None)
-        assert last.format(record) == f"rejected: {HIDDEN}"
-        for log in (sockets.log, new_topics.log):
-            assert log.handlers[0].format(record).endswith(f"mm2.lane rejected: {HIDDEN}")
+        assert own.format(record) == f"WARNING mm2.lane rejected: {HIDDEN}"
     finally:
-        last.setFormatter(formatter)
-        for log in (sockets.log, new_topics.log):
-            log.handlers.clear()
-            log.propagate = True
+        root.handlers[:] = handlers
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)

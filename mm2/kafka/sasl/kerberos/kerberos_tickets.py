@@ -37,7 +37,7 @@ from mm2.core.kerberos.krb5_conf import libdefault
 from mm2.kafka.sasl.kerberos.gss_credentials import Credentials, text_of
 from mm2.kafka.sasl.kerberos.gss_errors import of_service
 
-log = logging.getLogger("mm2.kerberos")
+log = logging.getLogger(__name__)
 
 
 _NO_LAYER = 1  # bit of the security layers that the broker offers, and the choice of the client

@@ -45,7 +45,7 @@ def retry_after(failures: int, renewal: TicketRenewal) -> float:
     return min(2.0 ** min(failures - 1, 16), max(1.0, renewal.min_seconds))
 
 
-log = logging.getLogger("mm2.kerberos")
+log = logging.getLogger(__name__)
 
 _KINIT_SECONDS = 5.0
 """Maximum time of kinit, which would wait for a silent KDC for a minute. The ticket at hand is used afterwards, so this

@@ -17,9 +17,10 @@ ZOOKEEPER = "mm2.election = zookeeper\nmm2.zookeeper.connect = {}:2181\n"
 
 def test_flows_and_log_level_are_applied(tmp_path: Path) -> None:
     began = read(tmp_path, "mm2.lanes = 1\n")
-    found = in_force(began, read(tmp_path, "topics = x\nmm2.log.level = DEBUG\nmm2.lanes = 2\n"))
+    levels = "mm2.log.level = DEBUG\nmm2.log.levels = mm2.kafka=INFO\n"
+    found = in_force(began, read(tmp_path, f"topics = x\n{levels}mm2.lanes = 2\n"))
     assert [flow.source.topics for flow in found.flows if flow.enabled] == [("x",)]
-    assert (found.own.log_level, found.own.lanes) == ("DEBUG", 1)
+    assert (found.own.log_level, found.own.log_levels, found.own.lanes) == ("DEBUG", ("mm2.kafka=INFO",), 1)
 
 
 def test_election_settings_of_the_start_apply_to_new_flows(tmp_path: Path) -> None:

@@ -12,13 +12,14 @@ import pytest
 
 from mm2.core.lanes.engine_orders import EXIT_JVM_LOST, EngineRole
 from mm2.core.lanes.lease import LeaseEndpoint
+from mm2.core.log_records import ATTRIBUTE
 from mm2.core.masking import hide
 from mm2.core.settings.spark_master import read_master
 from mm2.node.engine.engine_process import (
     EngineProcess,
     failure_line,
     last_error,
-    level_of,
+    log_line,
     master_error,
     next_line,
 )
@@ -69,17 +70,38 @@ def test_the_last_error_of_an_engine_says_why_its_jvm_has_ended() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "level"),
+    ("line", "level", "logger", "message"),
     [
-        ("ERROR mm2.engine the engine failed", logging.WARNING),
-        ("INFO mm2.sockets cluster A: client c: send.buffer.bytes: asked for 1, the kernel granted 2", logging.INFO),
-        ("INFO mm2.topics created topic copy-orders on the target with 2 partitions", logging.INFO),
-        ("INFO mm2.engine Spark started", logging.DEBUG),
-        ("26/11/23 WARN TaskSetManager: lost task", logging.DEBUG),
+        ("ERROR mm2.engine the engine failed", logging.WARNING, "mm2.engine", "the engine failed"),
+        (
+            "INFO mm2.kafka.sockets cluster A: 1",
+            logging.INFO,
+            "mm2.kafka.sockets",
+            "cluster A: 1",
+        ),
+        ("DEBUG flows.source.fetcher orders-0: 5", logging.DEBUG, "flows.source.fetcher", "orders-0: 5"),
+        ("WARNING aiokafka.conn x", logging.DEBUG, "mm2.engine", "WARNING aiokafka.conn x"),
+        ("26/11/23 WARN TaskSetManager: lost", logging.DEBUG, "mm2.engine", "26/11/23 WARN TaskSetManager: lost"),
     ],
 )
-def test_level_at_which_the_node_logs_a_line_of_the_engine(line: str, level: int) -> None:
-    assert level_of(line) == level
+def test_how_the_node_logs_a_line_of_an_engine(
+    line: str, level: int, logger: str, message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    for name in (logger, "mm2.engine"):
+        caplog.set_level(logging.DEBUG, name)
+    log_line(line, EngineRole.MAIN)
+    log_line(line, EngineRole.QUERIES)
+    assert caplog.record_tuples == [(logger, level, message), (logger, level, f"queries: {message}")]
+
+
+def test_a_line_of_a_lane_keeps_what_it_is_about(caplog: pytest.LogCaptureFixture) -> None:
+    fields = '{"flow":"A->B","topic":"orders","partition":3,"lane":1,"user":"x"}'
+    log_line(f"WARNING flows.target.producer {fields} not acknowledged", EngineRole.MAIN)
+    (record,) = caplog.records
+    assert record.getMessage() == "not acknowledged"
+    about = {"flow": "A->B", "topic": "orders", "partition": 3, "lane": 1}
+    assert getattr(record, ATTRIBUTE) == about
 
 
 async def test_a_line_that_is_too_long_does_not_end_the_engine() -> None:
@@ -175,7 +197,8 @@ async def test_messages_name_the_engine(
         assert deaths[0] == "Java ended: -m flows.engine queries [hidden]"
         error = "ERROR mm2.engine Java ended: -m flows.engine queries [hidden]"
         assert engine.last_error == f"the Spark engine for queries exited with code 3: {error}"
-        assert f"queries: {error.replace('[hidden]', SECRET)}" in caplog.messages, "the log masks it itself"
+        shown = error.removeprefix("ERROR mm2.engine ").replace("[hidden]", SECRET)
+        assert f"queries: {shown}" in caplog.messages, "the log masks it itself"
         assert f"{engine.last_error}; retrying in 1 s" in caplog.messages
     finally:
         running.cancel()

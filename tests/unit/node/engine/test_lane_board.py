@@ -309,3 +309,16 @@ def test_only_the_current_session_can_report_for_a_lane() -> None:
             board.check(0, secret)
     session = grant(board, 0)
     board.check(0, session)
+
+
+def test_log_levels_reach_engines_and_running_lanes() -> None:
+    board = new_board()
+    board.put(source_task_lease(0))
+    levels = {"mm2": "INFO", "flows.source": "DEBUG"}
+    engine, lane = board.engine_orders(0.0).version, board.lane_orders(0).version
+    board.use_log_levels(levels)
+    assert board.engine_orders(0.0).log_levels == board.lane_orders(0).log_levels == levels
+    assert (board.engine_orders(0.0).version > engine, board.lane_orders(0).version > lane) == (True, True)
+    lane = board.lane_orders(0).version
+    board.use_log_levels(dict(levels))
+    assert board.lane_orders(0).version == lane
