@@ -63,9 +63,11 @@ class Joined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
-    """This node is not a member, yet or any more, and does not lead. ``reason`` is a message."""
+    """This node is not a member, yet or any more, and does not lead. ``reason`` is a message. ``is_expected``: it
+    usually passes within seconds, such as a coordinator that is still loading."""
 
     reason: str
+    is_expected: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,21 @@ DENIED = frozenset(
 )
 """The codes of a missing right."""
 
+_NOT_YET = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+NOT_YET_S = 30.0
+"""Seconds after which `is_not_yet` is no longer expected. New topics and coordinators take a few seconds."""
+
 
 class ClusterError(Exception):
     """A request to a cluster failed, or no connection was made."""
@@ -128,6 +143,12 @@ class BrokerError(ClusterError):
             return ErrorCode(self.code).stale_metadata
         except ValueError:
             return False
+
+
+def is_not_yet(error: BaseException | None) -> bool:
+    """Return whether a broker says that a topic, leader or coordinator is not there, or not yet: normal while a topic
+    is new, a coordinator loads, or the first node of a flow creates what the others wait for."""
+    return isinstance(error, BrokerError) and error.code in _NOT_YET
 
 
 def check(code: int, what: str, words: str | None = None, right: Right | None = None) -> None:

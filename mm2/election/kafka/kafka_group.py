@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from dataclasses import dataclass
 
 from mm2.core.access.rights import on_group
@@ -29,7 +30,7 @@ from mm2.election.protocol import Assign, HeldByOther, Joined, Lost, MemberInfo
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.connection.diagnosis import cut_off
-from mm2.kafka.errors import BrokerError, ClusterError, RequestTimedOut, Unreachable
+from mm2.kafka.errors import NOT_YET_S, BrokerError, ClusterError, RequestTimedOut, Unreachable, is_not_yet
 from mm2.kafka.groups.group_protocol import group_protocol
 from mm2.kafka.groups.member_requests import COORDINATOR_MOVED, NOT_A_MEMBER, MemberRequests, MemberTerms
 from mm2.kafka.protocol.error_codes import ErrorCode
@@ -127,6 +128,7 @@ class KafkaGroup(SessionElection):
         self._rejoin = True
         self._expecting = False
         self._last_error: ClusterError | None = None
+        self._failing_since: float | None = None
 
     @property
     def contact(self) -> float:
@@ -174,7 +176,7 @@ class KafkaGroup(SessionElection):
                 pause = await self._recover(error, backoff.next())
                 await asyncio.sleep(pause)
             else:
-                self._last_error = None
+                self._last_error = self._failing_since = None
                 backoff.reset()
                 await self._pause()
 
@@ -255,6 +257,7 @@ class KafkaGroup(SessionElection):
     async def _recover(self, error: ClusterError, pause: float) -> float:
         """Update the state after an error; return the seconds to wait before the next step."""
         self._last_error = error
+        self._failing_since = self._failing_since or time.monotonic()
         log.debug("%s: %s", self._where, error)
         code = error.code if isinstance(error, BrokerError) else None
         if code in _JOIN_AGAIN:
@@ -263,7 +266,8 @@ class KafkaGroup(SessionElection):
         if code in COORDINATOR_MOVED or isinstance(error, Unreachable | RequestTimedOut):
             self._requests.find_again()
             if not isinstance(self._stream.membership, Joined):
-                self._stream.publish(Lost(reason=f"{self._where}: {error}"))
+                is_expected = is_not_yet(error) and time.monotonic() - self._failing_since < NOT_YET_S
+                self._stream.publish(Lost(reason=f"{self._where}: {error}", is_expected=is_expected))
             return pause
         if code in NOT_A_MEMBER:
             self._rejoin = True

@@ -229,6 +229,8 @@ class FlowSession:
                 count = len(membership.members)
                 nodes = f", {count} nodes" if count > 1 else ""
                 log.info("%s: rebalanced; %s is the leader (generation %d%s)", self._flow, leader, generation, nodes)
+            case Lost(reason=reason, is_expected=True):
+                log.info("%s: %s", self._flow, reason)
             case Lost(reason=reason) | HeldByOther(reason=reason) if before is not None:
                 log.warning("%s: %s", self._flow, reason)
             case _:
