@@ -40,6 +40,7 @@ from mm2.node.flow.flow_supervisor import LEAVING_SHARE, FlowSupervisor
 from mm2.node.flow.node_flows import NodeFlows
 from mm2.node.identity import NodeIdentity
 from mm2.node.observe.cluster_watch import ClusterWatch
+from mm2.node.status.credentials import CredentialWatch
 from mm2.node.status.status_model import FileStatus, FlowStatus, NodeStatus
 
 _NAMED = 3  # maximum number of topics in a message
@@ -92,9 +93,10 @@ WATCH_EVERY_S = 1.0
 class Node:
     """Runs every flow of the configuration file until `drain`.
 
-    ``file`` is the status of that file. ``audit_file_error`` returns why mm2.audit.file cannot be written, or None; the
-    program sets it. ``published`` is the newest node status; it can be read from any thread.
-    A node keeps no state on its disk: everything that must survive a restart is stored in Kafka.
+    ``file`` is the status of that file, ``listening`` has the certificates that its listeners use. ``audit_file_error``
+    returns why mm2.audit.file cannot be written, or None; the program sets it. ``published`` is the newest node status;
+    it can be read from any thread. A node keeps no state on its disk: everything that must survive a restart is stored
+    in Kafka.
     """
 
     def __init__(
@@ -127,6 +129,8 @@ class Node:
         self._clusters = ClusterWatch(settings.flows)
         self.file = file
         self.audit_file_error: Callable[[], str | None] = lambda: None
+        self.listening = settings.listening
+        self._credentials = CredentialWatch()
         self._tasks: list[asyncio.Task[None]] = []
         self._shared: Mapping[str, str] = {}
         self._draining = False
@@ -232,6 +236,8 @@ class Node:
         flows = [self._with_engine_errors(flow.status(), flow.settings) for flow in self.flows.all]
         unwritten = [] if (error := self.audit_file_error()) is None else [error]
         flows = [replace(flow, reasons=(*flow.reasons, *self.file.reasons, *unwritten)) for flow in flows]
+        credentials = self._credentials.observe([flow.settings for flow in self.flows.all], self.listening)
+        flows = [replace(flow, reasons=(*flow.reasons, *credentials.reasons_of(flow))) for flow in flows]
         return NodeStatus(
             node_id=self._identity.node_id,
             version=self._identity.version,
@@ -243,6 +249,8 @@ class Node:
             clusters=self._clusters.status(),
             engine_errors=tuple(error for role in EngineRole if (error := self._engine.error(role)) is not None),
             draining=self._draining,
+            certificates=credentials.certificates,
+            renewals=credentials.renewals,
         )
 
     async def drain(self, within: float) -> bool:

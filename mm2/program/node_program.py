@@ -163,6 +163,7 @@ class _Program:
             self._node.use_log_levels(levels)
         self._serving.use(settings.tokens)
         if self._serving.renew(settings.listening):
+            self._node.listening = settings.listening
             self._node.use_lane_place(self._lease_place())
 
     def _signal(self, number: int) -> None:

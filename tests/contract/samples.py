@@ -13,6 +13,7 @@ from mm2.core.lanes.progress_reports import BatchCount
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.node.status.status_model import (
+    CertificateEnd,
     FileStatus,
     FlowStatus,
     GroupPartitionStatus,
@@ -24,6 +25,10 @@ from mm2.node.status.status_model import (
     PartitionStatus,
     TaskStatus,
     TopicStatus,
+)
+
+CERTIFICATE = CertificateEnd(
+    cluster="A", kind="broker", subject="CN=b1", expires=1_763_740_800_000, broker="broker b1:9093"
 )
 
 

@@ -27,10 +27,21 @@ def _long(*wrong: str) -> list[object]:
 
 
 def test_short_demo_replicates_and_verifies() -> None:
+    """Its brokers are new, so its node also shows what a healthy first start logs."""
     demo = start("5")
+    place = Path(scratch.run_directory().parent)
+    logs = f"{scratch.PREFIX}{demo.pid}-*/*/node.log"
+    wait_until(lambda: list(place.glob(logs)), 60, "the demo's node has a log")
+    (file,) = place.glob(logs)
 
-    assert demo.wait(120, "the demo exits on its own") == 0
+    with file.open(encoding="utf-8") as log:  # the demo deletes it
+        assert demo.wait(120, "the demo exits on its own") == 0
+        lines = log.read().splitlines()
     assert "every record arrived as it was written" in demo.output()
+    first, *others = lines
+    assert re.search(r" INFO    mm2\.node: mm2 \S+, node \S+, /.*/mm2\.properties$", first)
+    assert [line for line in others if " has started:" in line]
+    assert [line for line in others if re.match(r"\S+ (WARNING|ERROR) ", line)] == []
 
 
 @pytest.mark.long  # the demo itself: the test above; queries on nodes: tests/integration/queries

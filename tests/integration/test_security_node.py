@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from cryptography import x509
 
 from mm2.core.settings.client import SecurityProtocol
 from mm2.core.settings.sasl import SaslMechanism
@@ -160,6 +161,24 @@ def test_node_recovers_and_copies(secured: Secured) -> None:
     assert verdict.records == RECORDS
     well = {"status": "UP", "reasons": []}
     wait_until(lambda: secured.node.health() == well, SOON, "the node reports no problem any more")
+
+
+def test_certificates_that_brokers_have_shown(secured: Secured) -> None:
+    answer = secured.node.get("/node")
+    assert answer is not None
+    shown = {(one["cluster"], one["kind"]): one for one in answer.json()["certificates"]}
+    of_cluster = {"A": secured.a, "B": secured.b}
+    kinds = {("A", "broker"), ("A", "trusted"), ("B", "broker"), ("B", "trusted"), ("B", "own")}
+    assert shown.keys() == kinds
+    for (alias, kind), one in shown.items():
+        ends = secured.node.metric("mm2_certificate_expiry_seconds", cluster=alias, kind=kind)
+        assert ends == one["expires"] / 1000
+        if kind == "trusted":
+            authority = x509.load_pem_x509_certificate(of_cluster[alias].authority.ca_pem.encode())
+            assert ends == authority.not_valid_after_utc.timestamp()
+        elif kind == "broker":
+            assert one["broker"] == f"broker {of_cluster[alias].bootstrap_of('SASL_SSL')}"
+    assert "CN=bob" in shown["B", "own"]["subject"]
 
 
 def test_no_secret_in_rest(secured: Secured) -> None:

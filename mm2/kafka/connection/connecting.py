@@ -12,6 +12,7 @@ from aiokafka.conn import CloseReason
 
 from mm2.core.settings.client import ClientSettings
 from mm2.core.settings.sasl import SaslLogin
+from mm2.kafka.connection.certificates import SHOWN
 from mm2.kafka.connection.diagnosis import BrokerEndpoint
 from mm2.kafka.connection.frames import FramedConnection
 from mm2.kafka.connection.sockets import SocketBuffers
@@ -79,6 +80,8 @@ async def dial(
     )
     try:
         await connection.connect()
+        if (tls := connection.tls) is not None:
+            SHOWN.take(settings.alias, str(endpoint), connection, tls)
         return connection, await authentication.session(connection, settings, endpoint.host)
     except BaseException:
         connection.close(CloseReason.AUTH_FAILURE)

@@ -42,6 +42,11 @@ class FramedConnection(AIOKafkaConnection):  # type: ignore[misc]
         super().__init__(host, port, ssl_context=context, security_protocol=protocol, **options)
         self._buffers = buffers
 
+    @property
+    def tls(self) -> ssl.SSLObject | None:
+        """The TLS connection, once it is open; None without TLS."""
+        return None if self._ssl_context is None else self._writer.get_extra_info("ssl_object")
+
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Open the connection and ask for the broker's versions, as aiokafka does, on a socket with our buffers."""
         self._closed_fut = self._loop.create_future()

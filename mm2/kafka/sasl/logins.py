@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, ParamSpec, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import aiokafka.errors as aiokafka_errors
 from aiokafka.conn import ScramAuthenticator
@@ -19,7 +19,7 @@ from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslHandShakeReques
 from mm2.core.settings.kerberos import KerberosLogin
 from mm2.core.settings.oauth import OAuthLogin
 from mm2.core.settings.sasl import PasswordLogin, SaslLogin, SaslMechanism, UnusableLogin
-from mm2.kafka.sasl.kerberos.kerberos_tickets import kerberos_login
+from mm2.kafka.sasl.kerberos.kerberos_tickets import KerberosTickets, kerberos_login
 from mm2.kafka.sasl.login import CredentialsRejected, Exchange, Login, LoginFailed
 from mm2.kafka.sasl.oauthbearer import OAuthBearerLogin
 
@@ -202,12 +202,24 @@ def login_of(settings: SaslLogin) -> Login:
         case PasswordLogin():
             return PasswordExchanges(settings)
         case OAuthLogin():
-            return OAuthBearerLogin(settings)
+            _renewing[settings] = login = OAuthBearerLogin(settings)
+            return login
         case KerberosLogin():
-            return kerberos_login(settings)
+            _renewing[settings] = tickets = kerberos_login(settings)
+            return tickets
         case UnusableLogin():
             return NoLogin(settings)
 
+
+def renewal_failure(settings: SaslLogin) -> LoginFailed | None:
+    """Return why the newest renewal of the token or ticket with these settings has failed in this process; None: it has
+    not, or there is none yet."""
+    if not isinstance(settings, OAuthLogin | KerberosLogin) or settings not in _renewing:
+        return None
+    return _renewing[settings].renewal_failure
+
+
+_renewing: WeakValueDictionary[SaslLogin, OAuthBearerLogin | KerberosTickets] = WeakValueDictionary()
 
 _renewals: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, asyncio.Task[None]]] = WeakKeyDictionary()
 

@@ -288,6 +288,11 @@ class OAuthBearerLogin:
             failure.key,
         )
 
+    @property
+    def renewal_failure(self) -> LoginFailed | None:
+        """Why the newest request for a token has failed; None: it has not."""
+        return self._failure
+
     def _reject(self, token: BearerToken) -> None:
         """Replace a token that a broker has rejected. Further rejections of the same token do not postpone that."""
         with self._lock:

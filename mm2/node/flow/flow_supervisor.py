@@ -68,6 +68,7 @@ class FlowSupervisor:
 
     async def run(self) -> None:
         """Run the flow until cancelled; start a new session after an error, and observe its source meanwhile."""
+        work_for(self.settings.flow)
         observer = SourceObserver(self.settings, self._observations, self._stored_offsets)
         name = f"{self.settings.flow} observe"
         observing = asyncio.create_task(restart_on_error(observer.run, name), name=name)
@@ -86,15 +87,6 @@ class FlowSupervisor:
         """Return the stored offsets, which are those of this flow while the node is a member of its group."""
         session = self._session
         return None if session is None or session.joined is None else session.source_offsets
-        """Run the flow until cancelled; start a new session after an error."""
-        work_for(self.settings.flow)
-        await keep_trying(
-            self._run_session,
-            self._error,
-            str,
-            expected=(ClusterError, PluginError),
-            unexpected="flow failed unexpectedly; restarting (see the log)",
-        )
 
     async def _run_session(self) -> None:
         session = FlowSession(

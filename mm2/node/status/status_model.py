@@ -411,10 +411,28 @@ class ClusterStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CertificateEnd:
+    """When a certificate ends: of its cluster and kind the one that ends first."""
+
+    cluster: Annotated[str, Field(description="alias of the cluster; empty: certificate of the node's listeners")]
+    kind: Annotated[
+        str,
+        Field(
+            description="own: client certificate of the node; broker: shown by a broker; trusted: of an authority by"
+            " which a broker's was verified; listener: of the node's https listeners"
+        ),
+    ]
+    subject: Annotated[str, Field(description="subject of the certificate")]
+    expires: Annotated[int, Field(description="in milliseconds since 1970")]
+    broker: Annotated[str | None, Field(description="broker that has shown it; null: the certificate is the node's")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatus:
     """The status of a node and all its flows. ``started_at`` is in epoch seconds.
 
     ``engine_errors`` are why engines that its flows need do not run. ``draining``: it hands its tasks over and ends.
+    ``renewals``: by alias of each cluster for which the node renews tokens or tickets, why that fails now, or None.
     """
 
     node_id: str
@@ -427,3 +445,5 @@ class NodeStatus:
     clusters: tuple[ClusterStatus, ...] = ()
     engine_errors: tuple[str, ...] = ()
     draining: bool = False
+    certificates: tuple[CertificateEnd, ...] = ()
+    renewals: Mapping[str, str | None] = field(default_factory=dict)

@@ -82,6 +82,7 @@ class NodeCollector(Collector):
         yield from _file_families(status.file)
         yield from _buffer_families(status.lane_buffers)
         yield _reachable(status.clusters)
+        yield from _credential_families(status)
 
     def describe(self) -> Iterable[Metric]:
         """Return no metrics: registration must not read a state that does not exist yet."""
@@ -135,6 +136,24 @@ def _buffer_families(buffers: Iterable[LaneBuffer]) -> Iterator[Metric]:
         used.add_metric((str(one.lane),), one.used)
         limit.add_metric((str(one.lane),), one.limit)
     yield from (used, limit)
+
+
+def _credential_families(status: NodeStatus) -> Iterator[Metric]:
+    ends = GaugeMetricFamily(
+        "mm2_certificate_expiry_seconds",
+        "When a certificate ends, seconds since 1970: of its cluster and kind the one that ends first.",
+        labels=("cluster", "kind"),
+    )
+    for one in status.certificates:
+        ends.add_metric((one.cluster, one.kind), one.expires / 1_000)
+    failing = GaugeMetricFamily(
+        "mm2_credential_renewal_failing",
+        "1 while the node cannot renew the token or ticket for the cluster, otherwise 0; no sample for other logins.",
+        labels=("cluster",),
+    )
+    for cluster, failure in status.renewals.items():
+        failing.add_metric((cluster,), failure is not None)
+    yield from (ends, failing)
 
 
 def _copied(flows: Iterable[FlowStatus], own: Iterable[FlowStatus]) -> Iterator[_Copied]:

@@ -26,6 +26,8 @@ def details(status: NodeStatus, lines: tuple[str, ...]) -> NodeDetails:
         file=status.file,
         spark_ui=status.spark_ui,
         lane_buffers=status.lane_buffers,
+        certificates=status.certificates,
+        renewals=status.renewals,
         flows=tuple(flow.flow for flow in status.flows),
         log=lines,
         clusters=status.clusters,

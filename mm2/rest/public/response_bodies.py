@@ -3,13 +3,14 @@ of a node."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
 from mm2.core.lanes.losses import Loss
-from mm2.node.status.status_model import ClusterStatus, FileStatus, LaneBuffer
+from mm2.node.status.status_model import CertificateEnd, ClusterStatus, FileStatus, LaneBuffer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,17 @@ class NodeDetails:
     clusters: Annotated[
         tuple[ClusterStatus, ...], Field(description="the clusters of its flows, and whether they answer it")
     ] = ()
+    certificates: Annotated[
+        tuple[CertificateEnd, ...],
+        Field(description="certificates that the node uses or has seen: of each cluster and kind the first to end"),
+    ] = ()
+    renewals: Annotated[
+        Mapping[str, str | None],
+        Field(
+            description="by alias of each cluster for which the node renews tokens or tickets: why that fails; null: it"
+            " does not"
+        ),
+    ] = field(default_factory=dict)
 
 
 NODE_DETAILS = TypeAdapter(NodeDetails)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from promql_parser import AggregateExpr, BinaryExpr, Expr, MatchOp, VectorSelector, parse, walk
 
+from mm2.core.expiry import CertificateKind
 from mm2.node.status.status_model import AssignmentAuditStatus, ClusterStatus, Latency, NodeStatus
 from mm2.rest.public.metrics_collector import NodeCollector
 from tests.contract.samples import (
+    CERTIFICATE,
     LOSS,
     LOSS_COUNTS,
     LOST,
@@ -57,7 +59,12 @@ def everything() -> NodeStatus:
         assignment_audit={"tasks": AssignmentAuditStatus(assigned=3), "partitions": AssignmentAuditStatus(assigned=1)},
     )
     answers = ClusterStatus(alias="A", reachable=True, since=1, answered=1, error=None)
-    return node(replicating, heartbeat_flow(), clusters=(answers,))
+    certificates = tuple(
+        replace(CERTIFICATE, kind=str(kind), cluster="A" if kind is not CertificateKind.LISTENER else "")
+        for kind in CertificateKind
+    )
+    credentials = {"certificates": certificates, "renewals": {"A": None, "B": "no answer"}}
+    return node(replicating, heartbeat_flow(), clusters=(answers,), **credentials)
 
 
 def exposed() -> Exposed:

@@ -21,7 +21,7 @@ from mm2.kafka.sasl.kerberos import process_krb5_conf
 from mm2.kafka.sasl.kerberos.gss_errors import KerberosError, expired
 from mm2.kafka.sasl.kerberos.limited_calls import LimitedCalls
 from mm2.kafka.sasl.kerberos.ticket_cache_file import TicketCacheFile, renew_after, retry_after
-from mm2.kafka.sasl.login import CredentialsRejected, Exchange, Login, LoginFailed
+from mm2.kafka.sasl.login import CredentialsRejected, Exchange, LoginFailed
 
 if TYPE_CHECKING:
     from mm2.kafka.sasl.kerberos.gss_credentials import Credentials
@@ -145,7 +145,7 @@ _newest: WeakValueDictionary[tuple[str, str], KerberosTickets] = WeakValueDictio
 """The login that was used last for each principal and service. Others are of other configurations."""
 
 
-def kerberos_login(settings: KerberosLogin) -> Login:
+def kerberos_login(settings: KerberosLogin) -> KerberosTickets:
     """Return the login for ``settings``. Raises LoginFailed without the package gssapi."""
     try:
         import gssapi  # noqa: F401, PLC0415 - optional
@@ -227,6 +227,11 @@ class KerberosTickets:
         if not self._is_valid:
             running.wait(self._times.ticket_s + self._times.wait_s)  # it ends earlier
         self._require_ticket()
+
+    @property
+    def renewal_failure(self) -> LoginFailed | None:
+        """Why the newest renewal has failed; None: it has not."""
+        return self._failure or (None if self._cache_file is None else self._cache_file.failure)
 
     def begin_renewal(self) -> threading.Event | None:
         """Start a renewal in the background if it is due, and return what is set when it ends; None: it is not due.

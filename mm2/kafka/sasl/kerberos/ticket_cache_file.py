@@ -71,6 +71,7 @@ class TicketCacheFile:
         self._known: TicketCache | None = None  # the ticket that expires last, of those read
         self._failures = 0  # of kinit, in a row
         self._not_before = 0.0  # of kinit, on the monotonic clock, in seconds
+        self.failure: KerberosError | None = None  # why the newest run of kinit brought no later ticket
 
     def renewed(self) -> TicketCache:
         """Renew the ticket in the file with ``kinit -R`` if it is time, as Java does, and return the newest ticket.
@@ -120,16 +121,20 @@ class TicketCacheFile:
 
     def _renewed(self, earlier: TicketCache) -> TicketCache:
         """Run kinit. It has failed if there is no later ticket, whatever it says."""
-        _kinit(self._login)
+        words = _kinit(self._login)
         found = self._newest()
-        self._failures = 0 if found.ticket.end > earlier.ticket.end else self._failures + 1
+        is_later = found.ticket.end > earlier.ticket.end
+        self._failures = 0 if is_later else self._failures + 1
+        reason = f"kinit has not renewed the ticket of {self._login.principal}: {words or 'it ends as before'}"
+        self.failure = None if is_later else KerberosError(reason, "sasl.kerberos.kinit.cmd")
         self._not_before = self._monotonic() + (
             retry_after(self._failures, self._login.renewal) if self._failures > 0 else 0.0
         )
         return found
 
 
-def _kinit(login: KerberosLogin) -> None:
+def _kinit(login: KerberosLogin) -> str:
+    """Renew the ticket; return why that has failed, or an empty string."""
     command = [login.renewal.kinit, "-R", "-c", str(login.ticket_cache_file)]
     env = {**os.environ, "KRB5_CONFIG": process_krb5_conf.use(login.krb5_conf)}
     try:
@@ -155,3 +160,4 @@ def _kinit(login: KerberosLogin) -> None:
         )
     else:
         log.info("renewed the ticket of %s in %s", login.principal, login.ticket_cache_file)
+    return words
