@@ -61,6 +61,8 @@ FIRST_GRANT_WITHIN_S = 15.0
 MESSAGE_WAIT_S = 5.0
 """The node answers within this time, with or without Spark's message for a failed record."""
 
+TOO_LARGE_TO_ASK = f"the record is larger than {MAX_FAILED_RECORD_BYTES // 2**20} MiB, so Spark was not asked why"
+
 MAX_QUESTIONS = 8
 """How many failed records are asked about at a time: the node passes so many on to the engine, which evaluates their
 queries one after the other (`mm2.node.engine.lease_service`). Each question holds a connection for up to
@@ -137,13 +139,13 @@ class LeaseClient:
     async def failure_of(self, topic: str, partition: int, batch: bytes) -> str | None:
         """Return Spark's message for a record of a source partition for which the query failed.
 
-        None: the query did not fail again, the record is larger than `MAX_FAILED_RECORD_BYTES`, or Spark is too slow.
+        None: Spark has not answered in time. It is not asked about records larger than `MAX_FAILED_RECORD_BYTES`.
 
         ``batch`` contains only this record, with its source offset as base offset. Takes up to 5 s, and waits while
         `MAX_QUESTIONS` others are not answered. Raises LeaseLostError if the lease is lost.
         """
         if len(batch) > MAX_FAILED_RECORD_BYTES:
-            return None
+            return TOO_LARGE_TO_ASK
         record = FailedRecordReport(topic=topic, partition=partition, batch=base64.b64encode(batch).decode())
         async with self._questions:
             _, response = await self._call("POST", "failed-record", _FAILED_RECORD.dump_json(record), MESSAGE_WAIT_S)

@@ -661,9 +661,23 @@ class PartitionReplicator(PartitionState):
         else:
             if rejection.stage is Stage.PRODUCE:
                 self._retry.record_failure(now)
-            flow = self._options.policy.flow
-            keys = "" if flow is None else rejection.keys(flow)
-            self._fail(rejection.first, f"{rejection.message}{keys}", now, rejection)
+            self._fail(rejection.first, self._text_of(rejection), now, rejection)
+
+    def _text_of(self, rejection: Rejection) -> str:
+        """Return why the partition is stopped by records that cannot be copied."""
+        flow = self._options.policy.flow
+        return rejection.message if flow is None else f"{rejection.message}{rejection.keys(flow)}"
+
+    def is_stopped_at(self, offset: int) -> bool:
+        """Return whether the partition is stopped by what cannot be copied at this source offset."""
+        stopped = self._stopped_at
+        return stopped is not None and stopped.first == offset
+
+    def explain(self, rejection: Rejection) -> None:
+        """Say why these records cannot be copied, if they still stop the partition: it was not known before."""
+        if self.is_stopped_at(rejection.first):
+            self._rejection = rejection.without_content()
+            self._health.copy_failed(rejection.first, self._text_of(rejection))
 
     def _fail(self, offset: int, message: str, now: float, rejection: Rejection | None = None) -> None:
         """Set the state to FAILED, with occasional retries. ``rejection``: these records are the cause."""

@@ -29,12 +29,16 @@ from flows.source.record_limits import RecordLimits
 from flows.source_task.spawn import Spawn
 from flows.sql.exchange import LATE_S, RowExchange, RowsOfFrame
 from flows.sql.written import FailedRow, record_builder, records_of
+from mm2.core.lanes.engine_orders import MESSAGE_WITHIN_S
 from mm2.core.lanes.query_trials import FatalRecord, FrameSpan, QueryTrial
 from mm2.core.naming.names import TopicPartition
 
 log = logging.getLogger(__name__)
 
-UNEXPLAINED = "Spark did not say why"
+UNEXPLAINED = f"Spark has not answered within {MESSAGE_WITHIN_S:.0f} s"
+
+ASKED_AGAIN_S = 10.0
+"""How often Spark is asked again why the query fails for a record that stops its partition."""
 
 FATAL = (
     " each time that the record was in it, also alone; correct the query, give it more memory, or leave the record out"
@@ -47,11 +51,12 @@ class LaneQueryRun(NamedTuple):
     """The running query of a lane; implements `flows.partition.frame_transform.LaneTransforms`.
 
     ``failure_of`` asks Spark for its message about one record, by topic, partition and a batch with only that record;
-    None: it did not answer, or the query does not fail for the record.
+    None: it did not answer. ``asked_again_s``: seconds after which it is asked again.
     """
 
     exchange: RowExchange
     failure_of: Callable[[str, int, bytes], Awaitable[str | None]]
+    asked_again_s: float = ASKED_AGAIN_S
 
     def of_source_task(self, query_name: str, rules: BatchRules, limits: RecordLimits, spawn: Spawn) -> QueryStage:
         """Return the query of a source task."""
@@ -70,11 +75,20 @@ class FrameLimit(NamedTuple):
     fatal: FatalRecord | None = None
 
 
+class _Question(NamedTuple):
+    """Why the query fails for the record at ``offset``, which is alone in ``batch``: not answered yet."""
+
+    offset: int
+    batch: bytes
+
+
 class QueryStage:
     """Implements `flows.partition.frame_transform.FrameTransform`.
 
     (A) Spark is asked about one record of a partition at a time: the first one that is not copied. What follows it is
         fetched again when that is decided, so that its results do not count.
+    (B) While a partition is stopped by a record without Spark's message, Spark is asked again. A message that is known
+        remains when the partition tries the record again and Spark does not answer.
     """
 
     writes_itself = False
@@ -86,6 +100,8 @@ class QueryStage:
         self._limits = limits
         self._spawn = spawn
         self._failing: dict[PartitionReplicator, int] = {}  # the number of the frame about which Spark is asked
+        self._asking_again: set[PartitionReplicator] = set()
+        self._explained: dict[PartitionReplicator, tuple[int, str]] = {}  # the newest answer, and its source offset
 
     def submit(self, partition: PartitionReplicator, frame: FrameInQuery) -> None:
         """Transform the records of the frame."""
@@ -110,6 +126,8 @@ class QueryStage:
     async def remove(self, partition: PartitionReplicator) -> None:
         """The partition has left the source task."""
         self._failing.pop(partition, None)
+        self._asking_again.discard(partition)
+        self._explained.pop(partition, None)
 
     def _done(
         self,
@@ -151,21 +169,53 @@ class QueryStage:
         rows: RowsOfFrame,
         failed: FailedRow,
     ) -> None:
+        question: _Question | None = None
         try:
             if failed.too_large and await self._limits.allows_more(partition.source.topic, max_record):
                 result = FrameResult(written=rows.batch, again_from=failed.offset)
             else:
-                rejection = await self._rejection(partition, frame, failed)
+                rejection, question = await self._rejection(partition, frame, failed)
                 result = FrameResult(written=rows.batch, failed=rejection)
         finally:
             if self._failing.get(partition) == frame.number:
                 del self._failing[partition]
         partition.transformed(frame.number, result, time.monotonic())
+        if question is not None and partition not in self._asking_again and partition.is_stopped_at(question.offset):
+            self._asking_again.add(partition)
+            self._spawn(self._ask_again(partition, question))
 
-    async def _rejection(self, partition: PartitionReplicator, frame: FrameInQuery, failed: FailedRow) -> Rejection:
+    async def _ask_again(self, partition: PartitionReplicator, question: _Question) -> None:
+        """Ask Spark until it answers, while the partition is stopped by the record."""
+        try:
+            while True:
+                await asyncio.sleep(self._query.asked_again_s)
+                if partition not in self._asking_again or not partition.is_stopped_at(question.offset):
+                    return
+                if self._explained.get(partition, (None,))[0] == question.offset:
+                    return  # the partition has tried the record again
+                if self._query.exchange.is_ordered:
+                    continue  # records have ended the JVM, and this could be one of them
+                why = await self._query.failure_of(partition.source.topic, partition.source.partition, question.batch)
+                if why is not None and partition in self._asking_again:
+                    self._explained[partition] = question.offset, why
+                    partition.explain(self._of_query(partition, question.offset, why, None))
+                    return
+        finally:
+            self._asking_again.discard(partition)
+
+    def _of_query(
+        self, partition: PartitionReplicator, offset: int, why: str, record: DecodedRecord | None
+    ) -> Rejection:
+        return of_query(partition.source, partition.target, offset, query=self._name, why=why, record=record)
+
+    async def _rejection(
+        self, partition: PartitionReplicator, frame: FrameInQuery, failed: FailedRow
+    ) -> tuple[Rejection, _Question | None]:
+        """Return why the record cannot be copied, and the question that Spark has not answered."""
         source, why, record = partition.source, failed.reason, None
+        question: _Question | None = None
         if failed.too_large:
-            return of_large_record(source, partition.target, failed.offset, why or "")
+            return of_large_record(source, partition.target, failed.offset, why or ""), None
         try:
             header, record = record_at(frame, failed.offset, self._limits.of(source.topic))
         except (CorruptBatchError, BatchTooLargeError, RecordTooLargeError) as error:
@@ -185,14 +235,15 @@ class QueryStage:
                     why = await self._query.failure_of(source.topic, source.partition, batch)
                     if why is None and self._query.exchange.is_ordered:
                         await asyncio.sleep(LATE_S)
-        return of_query(
-            source,
-            partition.target,
-            failed.offset,
-            query=self._name,
-            why=why or UNEXPLAINED,
-            record=_for_dead_letter(record) if record is not None else None,
-        )
+                explained_at, before = self._explained.get(partition, (None, None))
+                if why is not None:
+                    self._explained[partition] = failed.offset, why
+                elif explained_at == failed.offset:
+                    why = before
+                else:
+                    question = _Question(failed.offset, batch)
+        content = _for_dead_letter(record) if record is not None else None
+        return self._of_query(partition, failed.offset, why or UNEXPLAINED, content), question
 
 
 def identity_of(partition: PartitionReplicator) -> str | None:

@@ -16,7 +16,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from flows.lane.lease_client import MAX_QUESTIONS, LeaseClient, LeaseLostError
+from flows.lane.lease_client import MAX_QUESTIONS, TOO_LARGE_TO_ASK, LeaseClient, LeaseLostError
 from mm2.core.lanes.engine_orders import EngineReport, EngineRole, RecordError
 from mm2.core.lanes.lease import (
     MAX_FAILED_RECORD_BYTES,
@@ -35,7 +35,7 @@ from mm2.core.settings.row_query import RowTransform
 from mm2.kafka.errors import RequestTimedOut, Unreachable
 from mm2.kafka.sasl import credential_files
 from mm2.node.engine.lane_board import LaneBoard
-from mm2.node.engine.lease_service import LEASE_MARGIN_S, LeaseService
+from mm2.node.engine.lease_service import LEASE_MARGIN_S, NOT_FAILED_AGAIN, LeaseService
 from mm2.rest.internal.lease_api import LARGEST_REQUEST, lane_router
 from mm2.rest.server.lane_identity import LaneIdentity, issue_lane_identity
 from mm2.rest.server.listeners import Advertised, lease_place
@@ -317,6 +317,20 @@ async def test_sparks_message_for_a_failed_record(lane_server: LaneServer) -> No
         assert await asking == "[CAST_INVALID_INPUT] …"
 
 
+async def test_a_record_for_which_the_query_does_not_fail_again(lane_server: LaneServer) -> None:
+    async with lane_server.sql_lease(QUERY) as lease:
+        await lease.acquire()
+        version = lane_server.board.engine_orders(0.0, EngineRole.QUERIES).version
+        report = EngineReport(version=version, pid=1, jvm_pid=None, spark_ui=None)
+        engine = lane_server.service.engine
+        polling = asyncio.create_task(engine(EngineRole.QUERIES, report, 30.0))
+        asking = asyncio.create_task(lease.failure_of("orders", 3, b"batch"))
+        (record,) = (await polling).failed_records
+        error = RecordError(number=record.number, message=None)
+        await engine(EngineRole.QUERIES, replace(report, record_errors=(error,)), 0.0)
+        assert await asking == NOT_FAILED_AGAIN
+
+
 async def test_no_message_for_a_failed_record(tmp_path: Path) -> None:
     async with serving(LeaseService(new_board(), capacity=1, message_within_s=0.1), tmp_path) as server:
         async with server.lease("token") as lease:
@@ -324,7 +338,7 @@ async def test_no_message_for_a_failed_record(tmp_path: Path) -> None:
             assert await lease.failure_of("orders", 3, b"batch") is None, "the lane has no query"
         async with server.sql_lease(QUERY) as lease:
             await lease.acquire()
-            assert await lease.failure_of("orders", 3, bytes(MAX_FAILED_RECORD_BYTES + 1)) is None
+            assert await lease.failure_of("orders", 3, bytes(MAX_FAILED_RECORD_BYTES + 1)) == TOO_LARGE_TO_ASK
             assert await lease.failure_of("orders", 3, b"batch") is None, "the engine does not answer"
         answer = await server.client.post("/internal/lanes/0/failed-record", content=b"{}")
         assert answer.status_code == httpx.codes.GONE

@@ -15,6 +15,11 @@ EXIT_JVM_LOST = 3
 """The exit code of an engine whose JVM has ended. The last error that it logs says why (`flows.spark.deaths`)."""
 
 
+MESSAGE_WITHIN_S = 5.0
+"""How long to wait for Spark's message for a failed record. Evaluating the query takes less than a second; the record
+is treated as failed with or without the message."""
+
+
 class EngineRole(StrEnum):
     """Which lanes an engine of a node runs. The value is its name in messages.
 

@@ -16,7 +16,14 @@ from enum import Enum
 from typing import Protocol
 from weakref import WeakSet
 
-from mm2.core.lanes.engine_orders import EngineOrders, EngineReport, EngineRole, FailedRecord, RecordError
+from mm2.core.lanes.engine_orders import (
+    MESSAGE_WITHIN_S,
+    EngineOrders,
+    EngineReport,
+    EngineRole,
+    FailedRecord,
+    RecordError,
+)
 from mm2.core.lanes.lease import (
     FlowLease,
     LaneQuery,
@@ -115,9 +122,7 @@ LEASE_MARGIN_S = 1.0
 """A lane stops this long before its lease is granted again, and before the node's membership can end: time for what
 was sent last to arrive."""
 
-MESSAGE_WITHIN_S = 5.0
-"""How long to wait for Spark's message for a failed record. Evaluating the query takes less than a second; the record
-is treated as failed with or without the message."""
+NOT_FAILED_AGAIN = "the query did not fail for the record when Spark evaluated it alone"
 
 ANSWERED_AFTER_S = 0.1
 """Long-poll time of the engine while it evaluates queries of failed records, for whose messages lanes wait."""
@@ -365,7 +370,7 @@ class LeaseService:
 
         def done(message: str | None) -> None:
             if not answer.done():  # given up
-                answer.set_result(message)
+                answer.set_result(NOT_FAILED_AGAIN if message is None else message)
 
         failed_records = self._failed_records[self.board.query_engine]
         number = failed_records.add(query, topic, partition, batch, done)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
@@ -64,6 +65,9 @@ class Partition:
 
     def transformed(self, number: int, result: FrameResult, now: float) -> None:
         self.results.append((number, result))
+
+    def is_stopped_at(self, offset: int) -> bool:
+        return False
 
 
 def frame(*encoded: bytes, start: int = 0) -> FrameInQuery:
@@ -172,27 +176,36 @@ def read_fields(batch: bytes) -> tuple[int, ...]:
 
 
 class Failing:
-    """A partition with one record in each of its frames, for all of which the query fails."""
+    """A partition with one record in each of its frames, for all of which the query fails. ``silent``: how often Spark
+    does not answer at first."""
 
-    def __init__(self, frames: int) -> None:
+    def __init__(self, frames: int, *, silent: int = 0) -> None:
+        self.silent = silent
         self.asked: list[int] = []
         self.questions: list[Coroutine[Any, Any, None]] = []
         self.exchange = Exchange()
-        run = LaneQueryRun(self.exchange, self._failure_of)  # type: ignore[arg-type]
+        run = LaneQueryRun(self.exchange, self._failure_of, asked_again_s=0.0)  # type: ignore[arg-type]
         self.stage = run.of_source_task("q", BatchRules(), Limits(), self.questions.append)  # type: ignore[arg-type]
         self.replicator, _ = partition(transform=self.stage)
         self.replicator.set_producer_id(ProducerId(7, 0))
         self.arrive(frames)
 
-    async def _failure_of(self, topic: str, number: int, batch: bytes) -> str:
+    async def _failure_of(self, topic: str, number: int, batch: bytes) -> str | None:
         self.asked.append(read_header(memoryview(batch), 0).base_offset)
-        return "divided by zero"
+        self.silent -= 1
+        return "divided by zero" if self.silent < 0 else None
 
     def arrive(self, frames: int) -> None:
         for _ in range(frames):
             at = self.replicator.fetch_offset
             assert at is not None
             arrive(self.replicator, Batch(records=[Record(at, at, b"k", b"v", ())]).encode())
+
+    def retry(self) -> None:
+        """The partition fetches the record again, and the query fails again."""
+        self.replicator.wake(time.monotonic() + 60.0)
+        self.arrive(1)
+        self.answer(len(self.exchange.sent) - 1)
 
     def answer(self, frame: int) -> None:
         """The query has returned its result for the frame with this index in the order of submission."""
@@ -214,6 +227,47 @@ def test_spark_is_asked_about_the_first_failed_record_only() -> None:
     assert failing.asked == [0]
     assert failing.replicator.position == 0
     assert "divided by zero" in (message(failing.replicator) or "")
+
+
+def test_spark_is_asked_again_while_a_record_without_its_message_stops_the_partition() -> None:
+    failing = Failing(1, silent=3)
+    failing.answer(0)
+    asyncio.run(failing.questions.pop(0))
+    assert "query q failed: Spark has not answered within 5 s" in (message(failing.replicator) or "")
+    failing.explain()
+    assert failing.asked == [0, 0, 0, 0]
+    assert "query q failed: divided by zero" in (message(failing.replicator) or "")
+    assert not failing.stage._asking_again
+
+
+def test_a_message_remains_when_the_record_is_tried_again() -> None:
+    failing = Failing(1)
+    failing.answer(0)
+    failing.explain()
+    failing.silent = 5
+    failing.retry()
+    failing.explain()
+    assert failing.asked == [0, 0]
+    assert "query q failed: divided by zero" in (message(failing.replicator) or "")
+
+
+def test_a_record_that_no_longer_stops_the_partition_is_not_asked_about_again() -> None:
+    failing = Failing(1, silent=5)
+    failing.answer(0)
+    asyncio.run(failing.questions.pop(0))
+    failing.replicator.request_skip(0, 0.0)
+    failing.explain()
+    assert failing.asked == [0]
+    assert not failing.stage._asking_again
+
+
+def test_a_partition_that_has_left_is_not_asked_about_again() -> None:
+    failing = Failing(1, silent=5)
+    failing.answer(0)
+    asyncio.run(failing.questions.pop(0))
+    asyncio.run(failing.stage.remove(failing.replicator))
+    failing.explain()
+    assert failing.asked == [0]
 
 
 def test_a_partition_that_is_moved_back_while_spark_is_asked() -> None:
