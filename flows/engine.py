@@ -31,6 +31,7 @@ from pyspark import SparkContext
 
 from flows import log_lines
 from flows.messages import read_message
+from flows.process_memory import ProcessMemory
 from flows.spark.context import ClusterWatch, open_context, ui_url
 from flows.spark.deaths import DRIVER_MEMORY, EXECUTOR_MEMORY, jvm_death
 from flows.spark.lane_job import LaneJob, last_line
@@ -124,6 +125,7 @@ class Engine:
         jvm = spark._gateway.proc  # type: ignore[union-attr]  # the only reference to the JVM's process
         ui = ui_url(spark.uiWebUrl)
         log.info("Spark %s started (UI: %s)", spark.version, ui)
+        memory = ProcessMemory(lambda: (os.getpid(), jvm.pid))
         answered_at = time.monotonic()
         while not self._stopping.is_set():
             if jvm.poll() is not None or (self._lanes_lost_java and _ends(jvm)):
@@ -145,6 +147,7 @@ class Engine:
                 executors=cluster.executors,
                 unplaced=cluster.unplaced,
                 record_errors=record_errors.found(),
+                memory_bytes=memory.bytes(),
             )
             self._reported = report
             try:

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import logging
 import os
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from flows.lane.lease_client import LeaseClient, LeaseLostError
 from flows.lane.lease_deadline import LeaseDeadline
 from flows.lane.loop_turns import LoopTurns
 from flows.partition.frame_transform import LaneTransforms
+from flows.process_memory import ProcessMemory
 from flows.source.fetch_limit import FetchLimit
 from flows.source_task.source_task import SourceTask
 from mm2.core.lanes.lease import LaneOrders, LeaseEndpoint
@@ -54,7 +55,9 @@ async def run_lane(place: LeaseEndpoint, *, lane: int, token: str, query: QueryI
         await exchange.open()
         try:
             await first_to_end(
-                _follow_orders(lease, lane, LaneQueryRun(exchange, lease.failure_of)),
+                _follow_orders(
+                    lease, lane, LaneQueryRun(exchange, lease.failure_of), lambda: (os.getpid(), exchange.feeder_pid)
+                ),
                 exchange.run(),
             )
         finally:
@@ -87,9 +90,16 @@ async def first_to_end(*work: Coroutine[Any, Any, None]) -> None:
     ended[0].result()
 
 
-async def _follow_orders(lease: LeaseClient, lane: int, query: LaneTransforms | None = None) -> None:
+async def _follow_orders(
+    lease: LeaseClient,
+    lane: int,
+    query: LaneTransforms | None = None,
+    pids: Callable[[], Iterable[int | None]] = lambda: (os.getpid(),),
+) -> None:
+    """``pids``: the Python processes of the lane."""
     orders = await lease.acquire()
-    lane_runner = LaneRunner(orders.buffer_bytes, lease.deadlines, lease.limits, query)
+    memory = ProcessMemory(pids).bytes
+    lane_runner = LaneRunner(orders.buffer_bytes, lease.deadlines, lease.limits, query, memory=memory)
     try:
         await lane_runner.apply(orders)
         while not orders.end or lane_runner.busy:
@@ -118,10 +128,14 @@ class LaneRunner:
         deadlines: Mapping[Flow, LeaseDeadline],
         limits: Mapping[tuple[Flow, int], FetchLimit],
         query: LaneTransforms | None = None,
+        *,
+        memory: Callable[[], int | None] = lambda: None,
     ) -> None:
         """``deadlines``: until when the source tasks of each flow may send anything. ``limits``: of what each source
-        task fetches. ``query``: of a SQL lane."""
+        task fetches. ``query``: of a SQL lane. ``memory`` returns the bytes of the lane's processes, if they are known.
+        """
         self._query = query
+        self._memory = memory
         self._budget = ByteBudget(buffer_bytes)
         self._turns = LoopTurns()
         self._deadlines = deadlines
@@ -174,6 +188,7 @@ class LaneRunner:
             pid=os.getpid(),
             source_tasks=tuple(runner.news() for runner in self._source_tasks.values()),
             buffered_bytes=self._budget.held,
+            memory_bytes=self._memory(),
         )
 
     async def close(self) -> None:

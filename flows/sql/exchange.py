@@ -125,6 +125,11 @@ class RowExchange:
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[None] = self._loop.create_future()
 
+    @property
+    def feeder_pid(self) -> int | None:
+        """The process of the feeder; None: it is not connected, or the system does not tell."""
+        return self._link.feeder_pid
+
     async def open(self) -> None:
         """Listen for the feeder and start to read rows."""
         await self._link.open()

@@ -81,6 +81,11 @@ class FeederLink:
         self._closed = False
         self.connected_at: float | None = None
 
+    @property
+    def feeder_pid(self) -> int | None:
+        """The process of the feeder; None: it is not connected, or the system does not tell."""
+        return self._pid
+
     async def open(self) -> None:
         """Start to listen."""
         self._unlink()  # a socket of an earlier attempt

@@ -249,6 +249,8 @@ class Node:
             clusters=self._clusters.status(),
             engine_errors=tuple(error for role in EngineRole if (error := self._engine.error(role)) is not None),
             draining=self._draining,
+            engines=self._engine.statuses,
+            lane_memory=self.lease_service.board.memory(),
             certificates=credentials.certificates,
             renewals=credentials.renewals,
         )

@@ -6,7 +6,7 @@ import json
 import os
 import stat
 import tarfile
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import httpx
@@ -15,9 +15,9 @@ import pytest
 from mm2.cli.dump import dump
 from mm2.core.lanes.partition_steps import PartitionStory, StepReport
 from mm2.core.naming.names import TopicPartition
-from mm2.node.status.status_model import ClusterStatus
+from mm2.node.status.status_model import ClusterStatus, EngineStatus, LaneMemory
 from tests.contract.nodes import LOG, rest_nodes
-from tests.contract.samples import flow, node, partition, topic
+from tests.contract.samples import CERTIFICATE, flow, node, partition, topic
 from tests.contract.test_status_command import mm2
 
 PASSWORD = "swordfish-4711"
@@ -61,6 +61,18 @@ async def test_node() -> None:
         assert shown["clusters"] == [
             {"alias": "A", "reachable": True, "since": 1_000, "answered": 2_000, "error": None}
         ]
+        assert shown["engines"] == []
+        memory = LaneMemory(lane=3, flow="A->B", query="mask", bytes=None)
+        engine = EngineStatus(
+            engine="queries", error="it is starting", spark_ui=None, pid=None, jvm_pid=None, memory_bytes=None
+        )
+        renewals = {"A": None, "B": "no answer"}
+        details = {"certificates": (CERTIFICATE,), "renewals": renewals, "engines": (engine,), "lane_memory": (memory,)}
+        one.published = node(flow(), node_id="one", **details)
+        shown = (await client.get(f"{one.server.url}/node")).json()
+        assert shown["certificates"] == [asdict(CERTIFICATE)]
+        assert (shown["engines"], shown["lane_memory"]) == ([asdict(engine)], [asdict(memory)])
+        assert shown["renewals"] == renewals
         lines = [(await client.get(f"{one.server.url}/node?log={number}")).json()["log"] for number in (1, 5)]
         assert lines == [[LOG[-1]], [*LOG]]
         assert (await client.get(f"{one.server.url}/node?log=-1")).status_code == 422

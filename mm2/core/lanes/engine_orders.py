@@ -96,7 +96,8 @@ class EngineReport:
     """The engine's report to the node, sent with every call.
 
     On a Spark cluster, ``executors`` is the number of executors granted, and ``unplaced`` are the lanes whose tasks run
-    on none of them. ``record_errors`` answer `EngineOrders.failed_records`.
+    on none of them. ``record_errors`` answer `EngineOrders.failed_records`. ``memory_bytes``: of its process and its
+    JVM; None: unknown.
     """
 
     version: int
@@ -107,3 +108,4 @@ class EngineReport:
     executors: int = 0
     unplaced: tuple[int, ...] = ()
     record_errors: tuple[RecordError, ...] = ()
+    memory_bytes: int | None = None

@@ -81,9 +81,11 @@ class SourceTaskProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneProgress:
-    """A lane's report, sent about once a second. ``version`` is that of the orders it is executing."""
+    """A lane's report, sent about once a second. ``version`` is that of the orders it is executing. ``memory_bytes``:
+    of its Python processes, with their share of what they have in common with others; None: unknown."""
 
     version: int
     pid: int
     source_tasks: tuple[SourceTaskProgress, ...] = ()
     buffered_bytes: int = 0
+    memory_bytes: int | None = None

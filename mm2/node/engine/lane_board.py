@@ -33,7 +33,7 @@ from mm2.node.engine.lane_placement import LOST_AFTER_S, STARVED_FOR_S, LanePlac
 from mm2.node.engine.managed_lane import FlowQuery, LaneState, ManagedLane, SourceTaskKey
 from mm2.node.engine.query_trials import QueryTrials
 from mm2.node.engine.tokens import is_same_secret
-from mm2.node.status.status_model import LaneBuffer
+from mm2.node.status.status_model import LaneBuffer, LaneMemory
 
 LEASE_SECONDS = 15.0
 """Longer than a garbage collection pause or a busy node, and short enough to replace a dead lane soon."""
@@ -413,6 +413,19 @@ class LaneBoard:
         """Return the buffers of the lanes that have reported."""
         return tuple(
             LaneBuffer(lane=lane.number, used=lane.progress.buffered_bytes, limit=self._buffer_bytes)
+            for lane in self._lanes
+            if lane.session is not None and lane.progress is not None
+        )
+
+    def memory(self) -> tuple[LaneMemory, ...]:
+        """Return the memory of the lanes that have reported."""
+        return tuple(
+            LaneMemory(
+                lane=lane.number,
+                flow=None if lane.runs is None else str(lane.runs.flow),
+                query=None if lane.runs is None else lane.runs.query.name,
+                bytes=lane.progress.memory_bytes,
+            )
             for lane in self._lanes
             if lane.session is not None and lane.progress is not None
         )

@@ -301,8 +301,6 @@ class LeaseService:
         return role
 
     async def engine(self, engine: EngineRole, report: EngineReport, wait: float) -> EngineOrders:
-        if engine is EngineRole.QUERIES and engine not in self.board.engines:
-            log.info("%s has started; Spark UI: %s", engine, report.spark_ui)
         for message in self.board.engine_report(report, self._clock(), engine):
             log.warning("%s", message)
         if report.ended:

@@ -10,7 +10,7 @@ from functools import partial
 
 from mm2.config.lane_counts import sql_lanes_of
 from mm2.config.settings import NodeSettings
-from mm2.core.lanes.engine_orders import EngineRole
+from mm2.core.lanes.engine_orders import EngineReport, EngineRole
 from mm2.core.lanes.lease import LeaseEndpoint
 from mm2.core.naming.names import Flow
 from mm2.node.common.cancelling import cancel_and_wait
@@ -19,6 +19,7 @@ from mm2.node.engine.engine_process import EngineProcess
 from mm2.node.engine.lease_service import LeaseService, Wake
 from mm2.node.engine.spark_settings import LOCAL_SQL_LANES, host_of, spark_settings
 from mm2.node.engine.temp_directory import TempDirectory
+from mm2.node.status.status_model import EngineStatus
 
 log = logging.getLogger("mm2.node")
 
@@ -160,6 +161,12 @@ class NodeEngine:
         previous = f" (previous attempt: {engine.process.ended})" if engine.process.ended else ""
         return f"{role} is starting{waiting}{previous}"
 
+    @property
+    def statuses(self) -> tuple[EngineStatus, ...]:
+        """The engines of the node."""
+        reports = self._lease_service.board.engines
+        return tuple(_status(role, self.error(role), reports.get(role)) for role in self._engines)
+
     def kill(self) -> None:
         """Kill the processes of all engines without waiting."""
         for engine in self._engines.values():
@@ -182,6 +189,17 @@ class NodeEngine:
         for message in self._lease_service.board.engine_lost(time.monotonic(), jvm_death, role):
             log.warning("%s", message)
         self._lease_service.wake(Wake.ORDERS, Wake.REPORT)
+
+
+def _status(role: EngineRole, error: str | None, report: EngineReport | None) -> EngineStatus:
+    return EngineStatus(
+        engine=role.name.lower(),
+        error=error,
+        spark_ui=None if report is None else report.spark_ui,
+        pid=None if report is None else report.pid,
+        jvm_pid=None if report is None else report.jvm_pid,
+        memory_bytes=None if report is None else report.memory_bytes,
+    )
 
 
 def with_source_tasks(settings: NodeSettings) -> tuple[Flow, ...]:

@@ -411,6 +411,33 @@ class ClusterStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LaneMemory:
+    """Memory of the Python processes of a lane: two with a query, otherwise one."""
+
+    lane: int
+    flow: Annotated[str | None, Field(description="the flow of its query; null: the lane has no query")]
+    query: Annotated[str | None, Field(description="name of its query; null: none")]
+    bytes: Annotated[
+        int | None,
+        Field(description="PSS, with a share of what they have in common with others, at most 30 s old; null: unknown"),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineStatus:
+    """A Spark engine of the node."""
+
+    engine: Annotated[str, Field(description="main, or queries: in local mode queries have an engine of their own")]
+    error: Annotated[str | None, Field(description="why it does not run; null: it runs")]
+    spark_ui: Annotated[str | None, Field(description="URL of its Spark UI; null: it does not run, or has none")]
+    pid: Annotated[int | None, Field(description="its process; null: it does not run")]
+    jvm_pid: Annotated[int | None, Field(description="its JVM; null: it does not run")]
+    memory_bytes: Annotated[
+        int | None, Field(description="PSS of both, at most 30 s old; null: unknown, or it does not run")
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateEnd:
     """When a certificate ends: of its cluster and kind the one that ends first."""
 
@@ -445,5 +472,7 @@ class NodeStatus:
     clusters: tuple[ClusterStatus, ...] = ()
     engine_errors: tuple[str, ...] = ()
     draining: bool = False
+    engines: tuple[EngineStatus, ...] = ()
+    lane_memory: tuple[LaneMemory, ...] = ()
     certificates: tuple[CertificateEnd, ...] = ()
     renewals: Mapping[str, str | None] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter
 
 from mm2.core.lanes.losses import Loss
-from mm2.node.status.status_model import CertificateEnd, ClusterStatus, FileStatus, LaneBuffer
+from mm2.node.status.status_model import CertificateEnd, ClusterStatus, EngineStatus, FileStatus, LaneBuffer, LaneMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +55,10 @@ class NodeDetails:
     clusters: Annotated[
         tuple[ClusterStatus, ...], Field(description="the clusters of its flows, and whether they answer it")
     ] = ()
+    engines: Annotated[
+        tuple[EngineStatus, ...], Field(description="its Spark engines, also those that do not run")
+    ] = ()
+    lane_memory: tuple[LaneMemory, ...] = ()
     certificates: Annotated[
         tuple[CertificateEnd, ...],
         Field(description="certificates that the node uses or has seen: of each cluster and kind the first to end"),

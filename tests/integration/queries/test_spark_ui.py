@@ -45,9 +45,24 @@ def test_jobs_and_stages_say_what_is_fixed(queried: Queried) -> None:
     other = wait_until(node.spark_ui, SEEN, "the Spark UI of the other engine answers")
     stages = {stage["name"] for stage in shown(other, "stages?status=active")}
     assert stages == {"lane 0"}, "it has no query, and source tasks of any flow"
+    check_node(queried, {"main": other, "queries": ui})
     assert "RUNNING" in [
         one["status"] for one in shown(ui, "sql?details=false") if one["description"] == job["description"]
     ]
+
+
+def check_node(queried: Queried, uis: dict[str, str]) -> None:
+    """``GET /node`` has the engines with their UIs and memory, and the memory of each lane of a query."""
+    answer = wait_until(lambda: queried.node.get("/node"), SEEN, "the node answers")
+    assert answer is not None
+    engines = {one["engine"]: one for one in answer.json()["engines"]}
+    assert {name: one["spark_ui"] for name, one in engines.items()} == uis
+    assert all(one["error"] is None and one["memory_bytes"] > 50_000_000 for one in engines.values())
+    lanes = answer.json()["lane_memory"]
+    of_query = next(one for one in lanes if one["query"] == "live")
+    assert of_query["flow"] == queried.flow.name
+    assert of_query["bytes"] > 20_000_000
+    assert [one["flow"] for one in lanes if one["query"] is None] == [None]
 
 
 def rows_of_query(ui: str, stem: str) -> int:

@@ -13,6 +13,7 @@ from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.node.engine.lane_board import LEASE_SECONDS, START_WITHIN_S, LaneBoard
 from mm2.node.engine.managed_lane import FIRST_RESTART_S, IMMEDIATE_RESTARTS, LONGEST_RESTART_S
+from mm2.node.status.status_model import LaneMemory
 from tests.unit.node.engine.lane_boards import (
     FLOW,
     carried_out,
@@ -309,6 +310,15 @@ def test_only_the_current_session_can_report_for_a_lane() -> None:
             board.check(0, secret)
     session = grant(board, 0)
     board.check(0, session)
+
+
+def test_memory_of_lanes_that_have_reported() -> None:
+    board = new_board()
+    board.put(source_task_lease(0))
+    assert board.memory() == ()
+    session = board.grant(0, LeaseRequest(token=token(board, 0), nonce="n"), 0.0)
+    board.lane_report(0, session, LaneProgress(version=0, pid=1, memory_bytes=70), 0.0)
+    assert board.memory() == (LaneMemory(lane=0, flow=None, query=None, bytes=70),)
 
 
 def test_log_levels_reach_engines_and_running_lanes() -> None:
