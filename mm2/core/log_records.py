@@ -28,7 +28,7 @@ ATTRIBUTE = "mm2_fields"
 _current_flow: ContextVar[Flow | None] = ContextVar("current_flow", default=None)
 _current_lane: ContextVar[int | None] = ContextVar("current_lane", default=None)
 
-_BEGINS_WITH_FLOW = re.compile(r"([\w.-]+->[\w.-]+)(?:[:\s]|$)")
+_BEGINS_WITH_FLOW = re.compile(r"\s*([\w.-]+->[\w.-]+)(?:[:\s]|$)")
 _RELAYED = re.compile(rf"({'|'.join(LEVELS)}) ((?:{'|'.join(OURS)})(?:\.\w+)*) (?:(\{{[^}}]*\}}) )?(.*)")
 
 

@@ -305,6 +305,19 @@ def test_node_properties_wait_for_a_restart_except_the_log_level(running: Runnin
     assert running.node.metric("mm2_config_last_reload_successful") == 1
 
 
+def test_the_level_of_a_logger_of_lanes_changes_while_they_run(running: Running) -> None:
+    topic = running.topic(running.a)
+    running.write_and_wait(running.a, topic)
+    before, since = {one.pid for one in lanes(running.node)}, len(running.log())
+    running.rewrite(mm2_log_levels="flows.commit=DEBUG")
+    running.wait_logged("new configuration applied", since, "the file is applied")
+    running.write_and_wait(running.a, topic)
+    stored = f" DEBUG   flows.commit.offset_committer: {topic}-0: source offset "
+    running.wait_logged(stored, since, "the lane logs the offsets that it stores")
+    assert " DEBUG   mm2" not in running.log(since)
+    assert {one.pid for one in lanes(running.node)} == before
+
+
 def test_nodes_with_contradicting_files_report_it(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
     a, b = unique_name("A"), unique_name("B")
     properties = {

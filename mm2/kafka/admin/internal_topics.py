@@ -11,6 +11,7 @@ import logging
 from collections.abc import Mapping
 
 from mm2.core.access.rights import on_topic
+from mm2.core.log_records import about
 from mm2.core.naming.internal_topics import InternalTopic
 from mm2.core.topics.acls import Operation
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
@@ -73,7 +74,8 @@ async def _create(
     except NotSupported:
         return False
     if error is None:
-        log.info("created topic %s on cluster %s", topic.name, admin.cluster.settings.alias)
+        alias = admin.cluster.settings.alias
+        log.info("created topic %s on cluster %s", topic.name, alias, extra=about(topic=topic.name))
     elif error.code in _NOT_ALLOWED:
         return False
     elif error.code == ErrorCode.INVALID_REPLICATION_FACTOR:

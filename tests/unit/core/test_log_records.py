@@ -24,7 +24,7 @@ def test_fields_are_found_in_the_arguments() -> None:
         ("us-east.1->eu_west: rebalanced", "us-east.1->eu_west"),
         ("A->B RUNNING: 12 records/s", "A->B"),
         ("A->B", "A->B"),
-        ("  A->B  2 topics", None),
+        ("  A->B  2 topics", "A->B"),
         ("topic A->B", None),
     ],
 )
