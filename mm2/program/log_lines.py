@@ -26,6 +26,8 @@ def start_lines(status: NodeStatus, *, rest: Sequence[str]) -> list[str]:
     shown = ", ".join(f"{url} (/health /flows /metrics /docs)" for url in rest)
     lines.append(f"  REST      {shown or 'none (set listeners = http://127.0.0.1:8083 to enable it)'}")
     lines.append(f"  Spark UI  {status.spark_ui or 'not available yet'}")
+    others = (one for one in status.engines if one.spark_ui not in (None, status.spark_ui))
+    lines += [f"  Spark UI  {one.spark_ui} ({one.engine})" for one in others]
     return lines
 
 

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mm2.core.lanes.counters import PartitionCounters
 from mm2.core.lanes.task_states import TaskState
+from mm2.node.status.status_model import EngineStatus
 from mm2.program.log_lines import first_line, flow_line, flow_lines, start_lines
 from tests.contract.samples import flow, heartbeat_flow, member, node, partition, task, topic, unheard
 
@@ -19,6 +22,19 @@ def test_start_lines() -> None:
         "  REST      http://127.0.0.1:8083 (/health /flows /metrics /docs)",
         "  Spark UI  http://127.0.0.1:4040",
     ]
+
+
+def test_start_lines_have_the_ui_of_each_engine() -> None:
+    main, queries = (
+        EngineStatus(engine=name, error=None, spark_ui=url, pid=1, jvm_pid=2, memory_bytes=None)
+        for name, url in (("main", "http://127.0.0.1:4040"), ("queries", "http://127.0.0.1:4041"))
+    )
+    starting = replace(queries, error="it is starting", spark_ui=None)
+    assert start_lines(node(engines=(main, queries)), rest=[])[-2:] == [
+        "  Spark UI  http://127.0.0.1:4040",
+        "  Spark UI  http://127.0.0.1:4041 (queries)",
+    ]
+    assert start_lines(node(engines=(main, starting)), rest=[])[-1] == "  Spark UI  http://127.0.0.1:4040"
 
 
 def test_start_lines_are_limited_to_a_few_topics() -> None:
