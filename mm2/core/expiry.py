@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import assert_never
 
 DAY_S = 86_400.0
 
@@ -87,6 +88,7 @@ def _named(status: CertificateStatus) -> str:
             return f"the certificate of {status.broker} of cluster {cluster} ({subject})"
         case CertificateKind.LISTENER:
             return f"the certificate of the node's listeners ({subject})"
+    assert_never(status.kind)
 
 
 def _advice(status: CertificateStatus) -> str:
@@ -99,6 +101,7 @@ def _advice(status: CertificateStatus) -> str:
             return "renew it on the broker"
         case CertificateKind.LISTENER:
             return "replace it in listeners.https.ssl.keystore.location"
+    assert_never(status.kind)
 
 
 def _duration(seconds: float) -> str:
