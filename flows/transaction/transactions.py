@@ -74,7 +74,8 @@ class TransactionAborter:
 
     async def abort(self, transaction: Transaction, reason: CannotCommit, sending: Producer) -> None:
         """Abort the open transaction, continue with the next epoch, and pause."""
-        log.warning("transaction of %s aborted: %s", self._producer.transactional_id, reason)
+        level = logging.DEBUG if self._in_a_row else logging.WARNING  # `error` is shown if there are more
+        log.log(level, "transaction of %s aborted: %s", self._producer.transactional_id, reason)
         self._in_a_row, self._reason = self._in_a_row + 1, str(reason)
         transaction.close()
         for partition in transaction.partitions:
