@@ -10,9 +10,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from promql_parser import AggregateExpr, BinaryExpr, Expr, MatchOp, VectorSelector, parse, walk
 
+from mm2.core.access.failed_logins import LoginFailure
 from mm2.core.expiry import CertificateKind
 from mm2.node.status.status_model import AssignmentAuditStatus, ClusterStatus, Latency, NodeStatus
-from mm2.rest.public.metrics_collector import NodeCollector
+from mm2.rest.public.metrics_collector import FailedLoginCollector, NodeCollector
 from tests.contract.samples import (
     CERTIFICATE,
     LOSS,
@@ -53,6 +54,8 @@ def everything() -> NodeStatus:
         config_differs=True,
         checkpoint_latency={"g1": Latency(count=4, seconds=0.5)},
         skipped={"mm2-offset-syncs.B.internal": 2},
+        max_bytes_per_second=2_000_000,
+        fetch_shares=1_000_000,
         paused=("users",),
         paused_since={"users": 1_763_740_800_000},
         tasks=(task(), task(kind="checkpoint"), task(kind="heartbeat")),
@@ -71,6 +74,7 @@ def exposed() -> Exposed:
     """Return the values of all labels of all metrics of /metrics."""
     registry = CollectorRegistry()
     registry.register(NodeCollector(everything))
+    registry.register(FailedLoginCollector(lambda: dict.fromkeys(LoginFailure, 1)))
     found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for family in text_string_to_metric_families(generate_latest(registry).decode()):
         for sample in family.samples:

@@ -107,6 +107,51 @@ def test_panels_use_exposed_metrics(query: str) -> None:
     assert list(objections(query, exposed())) == []
 
 
+def test_panels_show_no_number_where_nothing_was_measured() -> None:
+    assert [title for title, query in dashboard_queries() if "vector(" in query] == []
+
+
+@pytest.mark.needs("promtool")
+def test_counts_are_0_only_if_a_node_answers(tmp_path: Path) -> None:
+    """While nodes answer at first, with one flow of two that runs, and then none does."""
+    queries: dict[str, str] = dict(dashboard_queries())
+    flow = 'source="A", target="B", enabled="true"'
+    series = {
+        f'mm2_flow_state{{instance="n1", {flow}, state="RUNNING"}}': "1x10 stale",
+        f'mm2_flow_state{{instance="n2", {flow}, state="RUNNING"}}': "0x10 stale",
+        f'mm2_flow_state{{instance="n1", {flow.replace("A", "C")}, state="RUNNING"}}': "0x10 stale",
+        'up{job="mm2", instance="n1"}': "1x10 0x30",
+    }
+    answers = {"Flows not running": 1, "Records lost": 0, "Nodes that respond": 1}
+    expected = [
+        {
+            "expr": variables_replaced(queries[title]),
+            "eval_time": "5m",
+            "exp_samples": [{"labels": "{}", "value": value}],
+        }
+        for title, value in answers.items()
+    ]
+    expected += [
+        {"expr": variables_replaced(queries[title]), "eval_time": "30m", "exp_samples": []}
+        for title in ("Flows not running", "Records lost")
+    ]
+    tests = {
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": name, "values": values} for name, values in series.items()],
+                "promql_expr_test": expected,
+            }
+        ]
+    }
+    (tmp_path / "panels.yml").write_text(yaml.safe_dump(tests))
+    run_promtool("test", "rules", str(tmp_path / "panels.yml"))
+
+
+def variables_replaced(query: str) -> str:
+    return re.sub(r"\$(source|target)", ".*", query)
+
+
 def test_dashboard_shows_every_metric() -> None:
     shown = {metric for _, query in dashboard_queries() for metric, _ in asked(query).selectors}
     not_for_people = {"mm2_node_info", "mm2_flow_topics"}  # its partitions are shown, and failed topics are an alert
