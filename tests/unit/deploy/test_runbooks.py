@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from itertools import takewhile
 from typing import Any
 
 import pytest
@@ -51,7 +52,7 @@ def test_a_page_has_three_commands_that_exist(name: str) -> None:
     found = commands(name)
     assert len(found) == 3
     for command, *_ in found:
-        words = shlex.split(command.partition("|")[0], comments=True)
+        words = list(takewhile(lambda word: word != "|", shlex.split(command, comments=True)))
         if words[0] == "mm2":
             options = {option for parameter in COMMANDS[words[1]].parameters for option in parameter.names}
             assert {word for word in words if word.startswith("--")} <= options
