@@ -1,0 +1,131 @@
+"""Rules for what a node may show: nothing that was not observed within the last seconds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from tests.faults.outages.recording import Observation
+
+NOT_RUNNING = frozenset({"WAITING", "FAILED", "PAUSED", "STOPPED", "DRAINING"})
+DOWN_AFTER = 30.0  # seconds that a problem lasts before /health returns 503
+OLD = 10.0  # seconds after which an end offset is unknown
+NOISE = 4.0  # seconds that two busy cores add
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What must be shown while a fault lasts.
+
+    ``source`` and ``target``: whether the cluster answers. ``state``: of the flow. ``health``: whether /health returns
+    200 after half a minute; ``ready``: whether /health/ready does. ``waits``: the topics that are not copied, though
+    the source answers: their lag is known, and is the number of records that are missing on the target. ``lag_known``:
+    False while nobody can know it. ``says``: regular expressions for ``mm2 status``; ``logs``: for the log, from the
+    fault on. ``alerts``: those that fire, by the latest minute.
+    """
+
+    source: bool = True
+    target: bool = True
+    state: str = "RUNNING"
+    health: bool = True
+    ready: bool = True
+    waits: tuple[str, ...] = ()
+    lag_known: bool = True
+    says: tuple[str, ...] = ()
+    logs: tuple[str, ...] = ()
+    alerts: Mapping[str, int]
+
+
+def objections(expected: Expected, seen: Observation, missing: Mapping[str, int]) -> list[str]:
+    """Return what ``seen`` shows although it must not. ``missing``: records of each topic that are not on the target,
+    by an independent client; empty if it cannot be known. They were counted before ``seen``, while records arrived."""
+    if seen.flows.code == 0:
+        return [] if not expected.ready else [f"{seen.node} does not answer"]
+    return [
+        f"{seen.node} after {seen.seconds:.0f} s: {text}"
+        for rule in (_clusters, _lags, _states, _health, _words)
+        for text in rule(expected, seen, missing)
+    ]
+
+
+def _clusters(expected: Expected, seen: Observation, _: Mapping[str, int]) -> Iterator[str]:
+    for alias, answers in (("A", expected.source), ("B", expected.target)):
+        found = seen.values("mm2_cluster_reachable", cluster=alias)
+        if found != [float(answers)]:
+            yield f"mm2_cluster_reachable of {alias} is {found}, not {float(answers)}"
+
+
+def _lags(expected: Expected, seen: Observation, missing: Mapping[str, int]) -> Iterator[str]:
+    if not expected.source:
+        yield from _unknown(seen)
+        return
+    for topic in expected.waits:
+        lags = [one["lag_records"] for one in seen.partitions(topic)]
+        if not lags or None in lags:
+            yield f"the lag of {topic} is unknown, although the source answers: {lags}"
+        elif sum(lags) < missing.get(topic, 0):
+            yield f"the lag of {topic} is {sum(lags)}, although {missing[topic]} records are missing"
+        if not seen.values("mm2_source_lag_records", topic=f"A.{topic}"):
+            yield f"mm2_source_lag_records has no sample for {topic}"
+    if expected.waits and "caught up" in _outlook(seen.lag.stdout):
+        yield f"mm2 lag says caught up:\n{seen.lag.stdout}"
+
+
+def _outlook(text: str) -> str:
+    """Return the lines of flows of ``mm2 lag`` without its heading, which has the name of a column."""
+    return "\n".join(text.splitlines()[1:])
+
+
+def _unknown(seen: Observation) -> Iterator[str]:
+    """Nothing says what the source has by now."""
+    for one in seen.partitions():
+        for field in ("end_offset", "lag_records", "lag_seconds"):
+            if one[field] is not None:
+                yield f"{one['topic']}-{one['partition']} has {field} {one[field]}"
+    for name in ("mm2_source_lag_records", "mm2_source_lag_seconds"):
+        if values := seen.values(name):
+            yield f"{name} has samples: {values}"
+    if "caught up" in _outlook(seen.lag.stdout):
+        yield f"mm2 lag says caught up:\n{seen.lag.stdout}"
+    if re.search(r"\b0 records\b(?! at )", seen.status.stdout):
+        yield f"mm2 status shows 0 records:\n{seen.status.stdout}"
+    ages = seen.values("mm2_source_end_offset_age_seconds")
+    if any(age < OLD for age in ages):
+        yield f"mm2_source_end_offset_age_seconds is {ages}"
+    if ages and "last known" not in seen.status.stdout:
+        yield f"mm2 status does not show the last known lag:\n{seen.status.stdout}"
+
+
+def _states(expected: Expected, seen: Observation, _: Mapping[str, int]) -> Iterator[str]:
+    state = seen.flow.get("state")
+    if state != expected.state:
+        yield f"the flow is {state}, not {expected.state}: {seen.flow.get('reasons')}"
+    if not (expected.source and expected.target):
+        running = [f"{one['topic']}-{one['partition']}" for one in seen.partitions() if one["state"] == "RUNNING"]
+        if running:
+            yield f"partitions are RUNNING: {running}"
+
+
+def _health(expected: Expected, seen: Observation, _: Mapping[str, int]) -> Iterator[str]:
+    if seen.seconds > DOWN_AFTER + NOISE and (seen.health.code == 200) != expected.health:
+        yield f"/health returns {seen.health.code}: {seen.health.body}"
+    if not expected.health and not seen.reasons:
+        yield "/health has no reason"
+    if (seen.ready.code == 200) != expected.ready:
+        yield f"/health/ready returns {seen.ready.code}: {seen.ready.body}"
+    yield from _empty_reasons((*seen.reasons, *seen.flow.get("reasons", ())))
+
+
+def _empty_reasons(reasons: Iterable[str]) -> Iterator[str]:
+    for one in reasons:
+        if not one.strip() or "no reason given" in one or one.rstrip().endswith(":"):
+            yield f"a reason is empty: {one!r}"
+        if re.search(r"(\b\S+->\S+): \1:", one):
+            yield f"a reason names the flow twice: {one!r}"
+
+
+def _words(expected: Expected, seen: Observation, _: Mapping[str, int]) -> Iterator[str]:
+    for pattern in expected.says:
+        if not re.search(pattern, seen.status.stdout):
+            yield f"mm2 status does not say {pattern!r}:\n{seen.status.stdout}"

@@ -1,0 +1,71 @@
+"""What operators are told in an outage is true: in commands, REST, metrics, alerts and the log.
+
+Each row is a fault (`tests/faults/outages/rows.py`). While it lasts, two nodes are observed; what they show is judged
+from the recording, and the shipped alerts are evaluated as if the fault lasted. `make faults PAGE=1` writes
+docs/reference/what-you-see.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.faults.fault_times import pass_time
+from tests.faults.outages.alerts import firing
+from tests.faults.outages.judgement import objections
+from tests.faults.outages.recording import Observation, observe, scrape
+from tests.faults.outages.rows import ROWS, Row
+from tests.faults.outages.stage import Clock, Stage, outage_stage
+
+PACE = 5.0  # seconds between two scrapes
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.needs("promtool")]
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[Stage]:
+    with outage_stage() as found:
+        found.wait_shared()
+        yield found
+
+
+@pytest.mark.parametrize(
+    "row",
+    [pytest.param(row, id=row.name, marks=() if row.in_gate else (pytest.mark.long,)) for row in ROWS],
+)
+def test_what_operators_see(stage: Stage, row: Row, record_property: Callable[[str, object], None]) -> None:
+    stage.wait_shared()
+    names = list(stage.nodes.by_name)
+    before = [scrape(node) for node in stage.running()]
+    pass_time(PACE)
+    before += [scrape(node) for node in stage.running()]
+    logs = {node.name: len(node.process.output()) for node in stage.running()}
+    during: list[Observation] = []
+    found: list[str] = []
+    clock = Clock()
+    with row.fault(stage):
+        for moment in row.moments:
+            pass_time(max(0.0, moment - clock.seconds))
+            missing = stage.missing() if row.expected.waits and row.expected.target else {}
+            seen = [observe(node, clock.seconds) for node in stage.running()]
+            found += [text for one in seen for text in objections(row.expected, one, missing)]
+            during += seen
+        log = "".join(node.process.output()[logs[node.name] :] for node in stage.running())
+        found += [
+            f"the log has no line {pattern!r}:\n{log}" for pattern in row.expected.logs if not re.search(pattern, log)
+        ]
+    alerts = firing(before, during, names)
+    found += _wrong_alerts(row, alerts)
+    stage.wait_shared()
+    record_property("outage", {"row": row.name, "alerts": alerts})
+    assert not found, "\n".join(found)
+
+
+def _wrong_alerts(row: Row, fired: dict[str, int]) -> Iterator[str]:
+    for alert, minute in row.expected.alerts.items():
+        if fired.get(alert, minute + 1) > minute:
+            yield f"{alert} does not fire within {minute} minutes: {fired}"
+    for alert in fired.keys() - row.expected.alerts.keys():
+        yield f"{alert} fires after {fired[alert]} minutes"
