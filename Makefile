@@ -17,7 +17,7 @@ CONFIG := 95
 # Where the environment forbids to store bytecode, each program that is started here would compile its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo run test prepared test-fast test-slow test-versions test-long faults soak matrix fuzz durations spark-functions spark-keys lint bench bench-quick docs clean pack lock
+.PHONY: help setup demo run test prepared test-fast test-slow test-versions test-long faults outages outage-quiz soak matrix fuzz durations spark-functions spark-keys lint bench bench-quick docs clean pack lock
 .DEFAULT_GOAL := help
 
 help: ## list the verbs
@@ -52,6 +52,12 @@ test-long: prepared ## what takes minutes, in parts (PART="readme table", MINUTE
 
 faults: prepared ## the fault tests and a table: ROW=node-killed, MODE=exactly-once, SEEDS=n rounds, PAGE=1: into docs
 	@MM2_ROW='$(ROW)' MM2_MODE='$(MODE)' MM2_SEEDS=$(or $(SEEDS),1) $(LONG) faults
+
+outages: prepared ## record what operators see in outages, and write docs/reference/what-you-see.md (ROW="target dead" for some)
+	@MM2_PAGE=1 $(BIN)/pytest --long tests/faults/test_what_operators_see.py $(if $(ROW),-k '$(ROW)')
+
+outage-quiz: prepared ## five outages at random, to be explained from mm2 status alone (SEED=n)
+	@$(BIN)/python -m tests.faults.outages.quiz $(if $(SEED),--seed $(SEED))
 
 soak: prepared ## nodes under load with churn and faults for HOURS=n (0.5), MODE=exactly-once; memory, files, threads must not grow
 	@SOAK_HOURS=$(or $(HOURS),0.5) MM2_MODE='$(MODE)' $(LONG) soak --fresh

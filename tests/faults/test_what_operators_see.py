@@ -1,20 +1,22 @@
 """What operators are told in an outage is true: in commands, REST, metrics, alerts and the log.
 
 Each row is a fault (`tests/faults/outages/rows.py`). While it lasts, two nodes are observed; what they show is judged
-from the recording, and the shipped alerts are evaluated as if the fault lasted. `make faults PAGE=1` writes
+from the recording, and the shipped alerts are evaluated as if the fault lasted. `make outages` writes
 docs/reference/what-you-see.md.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from tests.faults.fault_times import pass_time
 from tests.faults.outages.alerts import firing
 from tests.faults.outages.judgement import objections
+from tests.faults.outages.page import Shown, write
 from tests.faults.outages.recording import Observation, observe, scrape
 from tests.faults.outages.rows import ROWS, Row
 from tests.faults.outages.stage import Clock, Stage, outage_stage
@@ -31,11 +33,20 @@ def stage() -> Iterator[Stage]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def shown() -> Iterator[list[Shown]]:
+    """Rows for the page, which is written at the end of ``make outages``."""
+    rows: list[Shown] = []
+    yield rows
+    if os.environ.get("MM2_PAGE"):
+        write(rows)
+
+
 @pytest.mark.parametrize(
     "row",
     [pytest.param(row, id=row.name, marks=() if row.in_gate else (pytest.mark.long,)) for row in ROWS],
 )
-def test_what_operators_see(stage: Stage, row: Row, record_property: Callable[[str, object], None]) -> None:
+def test_what_operators_see(stage: Stage, row: Row, shown: list[Shown]) -> None:
     stage.wait_shared()
     names = list(stage.nodes.by_name)
     before = [scrape(node) for node in stage.running()]
@@ -59,7 +70,7 @@ def test_what_operators_see(stage: Stage, row: Row, record_property: Callable[[s
     alerts = firing(before, during, names)
     found += _wrong_alerts(row, alerts)
     stage.wait_shared()
-    record_property("outage", {"row": row.name, "alerts": alerts})
+    shown.append(Shown(row=row.name, during=during, alerts=alerts, log=log))
     assert not found, "\n".join(found)
 
 
