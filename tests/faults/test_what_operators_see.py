@@ -59,9 +59,9 @@ def test_what_operators_see(stage: Stage, row: Row, shown: list[Shown]) -> None:
     with row.fault(stage):
         for moment in row.moments:
             pass_time(max(0.0, moment - clock.seconds))
-            missing = stage.missing() if row.expected.waits and row.expected.target else {}
+            missing = stage.missing() if row.expected.waits and row.expected.target and row.expected.counted else {}
             seen = [observe(node, clock.seconds) for node in stage.running()]
-            found += [text for one in seen for text in objections(row.expected, one, missing)]
+            found += objections(row.expected, seen, missing)
             during += seen
         log = "".join(node.process.output()[logs[node.name] :] for node in stage.running())
         found += [

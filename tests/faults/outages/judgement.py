@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from tests.faults.outages.recording import Observation
 
-NOT_RUNNING = frozenset({"WAITING", "FAILED", "PAUSED", "STOPPED", "DRAINING"})
 DOWN_AFTER = 30.0  # seconds that a problem lasts before /health returns 503
 OLD = 10.0  # seconds after which an end offset is unknown
 NOISE = 4.0  # seconds that two busy cores add
@@ -18,11 +18,11 @@ NOISE = 4.0  # seconds that two busy cores add
 class Expected:
     """What must be shown while a fault lasts.
 
-    ``source`` and ``target``: whether the cluster answers. ``state``: of the flow. ``health``: whether /health returns
-    200 after half a minute; ``ready``: whether /health/ready does. ``waits``: the topics that are not copied, though
-    the source answers: their lag is known, and is the number of records that are missing on the target. ``lag_known``:
-    False while nobody can know it. ``says``: regular expressions for ``mm2 status``; ``logs``: for the log, from the
-    fault on. ``alerts``: those that fire, by the latest minute.
+    ``source`` and ``target``: whether the cluster answers. ``state``: of the flow. ``health``: whether /health of all
+    nodes returns 200 after half a minute; ``ready``: whether /health/ready does. ``waits``: the topics that are not
+    copied, though the source answers: their lag is known, and is at least the number of records that are missing on the
+    target. ``counted``: False if the fault would hold back the client that counts them. ``says``: regular expressions
+    for ``mm2 status``; ``logs``: for the log, from the fault on. ``alerts``: those that fire, by the latest minute.
     """
 
     source: bool = True
@@ -31,22 +31,30 @@ class Expected:
     health: bool = True
     ready: bool = True
     waits: tuple[str, ...] = ()
-    lag_known: bool = True
+    counted: bool = True
     says: tuple[str, ...] = ()
     logs: tuple[str, ...] = ()
     alerts: Mapping[str, int]
 
 
-def objections(expected: Expected, seen: Observation, missing: Mapping[str, int]) -> list[str]:
-    """Return what ``seen`` shows although it must not. ``missing``: records of each topic that are not on the target,
-    by an independent client; empty if it cannot be known. They were counted before ``seen``, while records arrived."""
-    if seen.flows.code == 0:
-        return [] if not expected.ready else [f"{seen.node} does not answer"]
-    return [
-        f"{seen.node} after {seen.seconds:.0f} s: {text}"
-        for rule in (_clusters, _lags, _states, _health, _words)
-        for text in rule(expected, seen, missing)
+def objections(expected: Expected, seen: Sequence[Observation], missing: Mapping[str, int]) -> list[str]:
+    """Return what the nodes show although they must not, or do not show. ``seen``: of all nodes that run, at a moment.
+    ``missing``: records of each topic that are not on the target, by an independent client, counted before ``seen``."""
+    found = [f"{one.node} does not answer" for one in seen if one.flows.code == 0]
+    answers = [one for one in seen if one.flows.code]
+    found += [
+        f"{one.node} after {one.seconds:.0f} s: {text}"
+        for one in answers
+        for rule in (_clusters, _lags, _states, _probes, _words)
+        for text in rule(expected, one, missing)
     ]
+    if answers:
+        found += [
+            f"after {answers[0].seconds:.0f} s: {text}"
+            for rule in (_lag_metrics, _health)
+            for text in rule(expected, answers)
+        ]
+    return found
 
 
 def _clusters(expected: Expected, seen: Observation, _: Mapping[str, int]) -> Iterator[str]:
@@ -66,10 +74,15 @@ def _lags(expected: Expected, seen: Observation, missing: Mapping[str, int]) -> 
             yield f"the lag of {topic} is unknown, although the source answers: {lags}"
         elif sum(lags) < missing.get(topic, 0):
             yield f"the lag of {topic} is {sum(lags)}, although {missing[topic]} records are missing"
-        if not seen.values("mm2_source_lag_records", topic=f"A.{topic}"):
-            yield f"mm2_source_lag_records has no sample for {topic}"
     if expected.waits and "caught up" in _outlook(seen.lag.stdout):
         yield f"mm2 lag says caught up:\n{seen.lag.stdout}"
+
+
+def _lag_metrics(expected: Expected, seen: Sequence[Observation]) -> Iterator[str]:
+    """The node that copies a partition has its lag."""
+    for topic in expected.waits if expected.source else ():
+        if not any(one.values("mm2_source_lag_records", topic=f"A.{topic}") for one in seen):
+            yield f"mm2_source_lag_records has no sample for {topic}"
 
 
 def _outlook(text: str) -> str:
@@ -107,14 +120,20 @@ def _states(expected: Expected, seen: Observation, _: Mapping[str, int]) -> Iter
             yield f"partitions are RUNNING: {running}"
 
 
-def _health(expected: Expected, seen: Observation, _: Mapping[str, int]) -> Iterator[str]:
-    if seen.seconds > DOWN_AFTER + NOISE and (seen.health.code == 200) != expected.health:
-        yield f"/health returns {seen.health.code}: {seen.health.body}"
-    if not expected.health and not seen.reasons:
-        yield "/health has no reason"
-    if (seen.ready.code == 200) != expected.ready:
+def _probes(expected: Expected, seen: Observation, _: Mapping[str, int]) -> Iterator[str]:
+    if (seen.ready.code == HTTPStatus.OK) != expected.ready:
         yield f"/health/ready returns {seen.ready.code}: {seen.ready.body}"
+    if seen.health.code == HTTPStatus.SERVICE_UNAVAILABLE and not seen.reasons:
+        yield "/health has no reason"
     yield from _empty_reasons((*seen.reasons, *seen.flow.get("reasons", ())))
+
+
+def _health(expected: Expected, seen: Sequence[Observation]) -> Iterator[str]:
+    """A node reports its own share: a problem is one of the node that has it."""
+    if seen[0].seconds > DOWN_AFTER + NOISE:
+        down = [one for one in seen if one.health.code != HTTPStatus.OK]
+        if bool(down) == expected.health:
+            yield f"/health returns {[(one.node, one.health.code, one.health.body) for one in seen]}"
 
 
 def _empty_reasons(reasons: Iterable[str]) -> Iterator[str]:

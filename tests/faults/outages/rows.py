@@ -11,9 +11,10 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from tests.faults.outages.judgement import Expected
-from tests.faults.outages.stage import CLICKS, ORDERS, PARTITIONS, Stage
+from tests.faults.outages.stage import CLICKS, ORDERS, PARTITIONS, TASKS, Stage
 from tests.lab.broker import Broker
 from tests.lab.freezing import frozen
+from tests.lab.load import Load
 from tests.lab.node import Node
 from tests.lab.quotas import set_quota
 from tests.lab.records import Outgoing, write
@@ -23,8 +24,8 @@ from tests.lab.waiting import wait_until
 SEEN = 30.0  # seconds until a node shows what it was told
 EARLY, LATE = 14.0, 38.0  # seconds: an end offset is known for 10 s, and /health waits 30 s
 LARGE = 20_000  # bytes of a record that the remote topic rejects
-SLOW = 2_000  # bytes per second
-BULK = 400  # records of 1 kB that take minutes at this rate
+SLOW = 5_000  # bytes per second
+PER_SECOND = 50  # records of 1 kB, ten times as much
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,8 +131,8 @@ def _record_rejected(stage: Stage) -> Iterator[None]:
     stage.write(ORDERS)
     yield
     alter(stage.target, f"A.{ORDERS}", "max.message.bytes", None)
-    stage.command("restart", "--task", "MirrorSourceConnector-0")
-    stage.command("restart", "--task", "MirrorSourceConnector-1")
+    for number in range(TASKS):
+        stage.command("restart", f"MirrorSourceConnector-{number}")
 
 
 def _wait_state(node: Node, topic: str, state: str) -> None:
@@ -173,9 +174,8 @@ def _throttled(*, at_source: bool) -> Callable[[Stage], AbstractContextManager[N
     @contextmanager
     def throttled(stage: Stage) -> Iterator[None]:
         cluster = stage.source if at_source else stage.target
-        with set_quota(cluster, "consumer_byte_rate" if at_source else "producer_byte_rate", SLOW):
-            records = (Outgoing(value=b"%d" % n * 250, partition=n % PARTITIONS) for n in range(1_000, 1_000 + BULK))
-            write(stage.source.bootstrap, ORDERS, records)
+        load = Load(stage.source, ORDERS, partitions=PARTITIONS, per_second=PER_SECOND, value_bytes=LARGE // 20)
+        with set_quota(cluster, "consumer_byte_rate" if at_source else "producer_byte_rate", SLOW), load:
             yield
 
     return throttled
@@ -297,10 +297,14 @@ ROWS = (
     Row(
         name="node dead",
         fault=_node_killed(leads=False),
-        expected=Expected(alerts={"MM2NodeDown": 3}),
+        expected=Expected(alerts={"MM2NodeDown": 3, "MM2FewerNodes": 11}),
         in_gate=True,
     ),
-    Row(name="leader dead", fault=_node_killed(leads=True), expected=Expected(alerts={"MM2NodeDown": 3})),
+    Row(
+        name="leader dead",
+        fault=_node_killed(leads=True),
+        expected=Expected(alerts={"MM2NodeDown": 3, "MM2FewerNodes": 11}),
+    ),
     Row(
         name="all nodes dead",
         fault=_all_nodes_dead,
@@ -315,12 +319,14 @@ ROWS = (
     Row(
         name="quota on the source",
         fault=_throttled(at_source=True),
-        expected=Expected(waits=(ORDERS,), says=("limited by the source: quota",), alerts={"MM2LagHigh": 16}),
+        expected=Expected(
+            waits=(ORDERS,), counted=False, says=("limited by the source: quota",), alerts={"MM2LagHigh": 61}
+        ),
     ),
     Row(
         name="quota on the target",
         fault=_throttled(at_source=False),
-        expected=Expected(waits=(ORDERS,), says=("limited by the target: quota",), alerts={"MM2LagHigh": 16}),
+        expected=Expected(waits=(ORDERS,), says=("limited by the target: quota",), alerts={"MM2LagHigh": 61}),
     ),
     Row(
         name="files of two nodes differ",

@@ -18,6 +18,7 @@ from tests.lab.waiting import wait_until
 
 ORDERS, CLICKS = "t-orders", "t-clicks"  # written to, and idle
 PARTITIONS = 2
+TASKS = 4  # one for each partition
 FEW = 20  # records for each burst
 TOKEN = "a-token-of-operators-of-the-lab"
 
@@ -89,7 +90,7 @@ def outage_stage() -> Iterator[Stage]:
         properties = {
             "A.bootstrap.servers": cable.address,
             "mm2.lanes": "1",
-            "tasks.max": "4",
+            "tasks.max": str(TASKS),
             "sync.topic.configs.enabled": "false",
             "mm2.on.data.loss": "stop-partition",
             "mm2.rest.admin": "true",
