@@ -94,7 +94,6 @@ async def test_names_labels_and_values(serve: Serve) -> None:
         labelled("mm2_node_is_leader", **a_b): 1,
         labelled("mm2_node_is_leader", source="B", target="A"): 0,
         labelled("mm2_flow_nodes", **a_b): 2,
-        labelled("mm2_flow_nodes", source="B", target="A"): 0,
         labelled("mm2_node_info", node="node-1", version="0.1.0"): 1,
         labelled("mm2_node_start_time_seconds"): 1_700_000_000,
         labelled("mm2_config_last_reload_seconds"): 1_700_000_000,

@@ -373,7 +373,11 @@ def _flow_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
         "Records of internal topics skipped since the node started: malformed, or written by a later release.",
         labels=(*FLOW, "topic"),
     )
-    nodes = GaugeMetricFamily("mm2_flow_nodes", "Nodes that share the flow, as seen by this node.", labels=FLOW)
+    nodes = GaugeMetricFamily(
+        "mm2_flow_nodes",
+        "Nodes that share the flow, as seen by this node; no sample while it is not a member.",
+        labels=FLOW,
+    )
     assignment_audit = GaugeMetricFamily(
         "mm2_flow_assignment",
         "Tasks and partitions by assignment: assigned once, moving between nodes, unassigned, duplicated, or unexpected"
@@ -387,7 +391,8 @@ def _flow_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
             batches.add_metric((*name, batch.path, batch.reason), batch.batches)
         heartbeats.add_metric(name, flow.heartbeats_total)
         leader.add_metric(name, flow.is_leader)
-        nodes.add_metric(name, len(flow.members))
+        if flow.members:
+            nodes.add_metric(name, len(flow.members))
         for what, counts in flow.assignment_audit.items():
             for one in fields(counts):
                 assignment_audit.add_metric((*name, what, one.name), getattr(counts, one.name))
