@@ -56,6 +56,7 @@ LONGER: dict[str, str] = {
     "tests/integration/access/test_*.py": "one secured pair of clusters; most of it is one test that grants ACL by ACL",
     "tests/integration/queries/test_*.py": "one node with SQL lanes",
     "tests/parity/test_checkpoints.py": "one Java MirrorMaker, which takes a minute to start and settle",
+    "tests/faults/test_what_operators_see.py": "an outage lasts 38 s, as /health waits for 30 s; that takes little CPU",
     "tests/faults/test_each_kind.py": "two nodes for one fault of each kind: a second pair costs 30 s of CPU",
 }
 """Stages that may take longer than `LONGEST_S`, and why they are not split."""

@@ -70,7 +70,8 @@ class FlowObservations:
         member of the flow's group cannot know what others have copied since: positions are then unknown, unless it was
         the only member. After it has joined again, only stored offsets that were read since count.
     (C) An end offset is known if it was observed within the last `END_VALID_S`; older ones are shown as the last known.
-        The lag of a partition whose position is unknown is shown as it was when its lane reported it last.
+        The lag of a partition whose position is unknown is shown as it was when its lane reported it last, and as an
+        upper bound: positions only move forward.
     (D) While the node is no member, the topics of its last status are shown, as WAITING; those of other nodes without
         progress.
     (E) The age of what is left to copy is that of the batch at the position, by its timestamp, or unknown. A lane that
@@ -231,6 +232,7 @@ class FlowObservations:
         if one.end_offset is None:
             wanted.ends.add(key)
         lag, last_lag = _difference(end, position), _difference(last_end, position)
+        at_most = _difference(end, self._least_position(key)) if position is None else None
         if position is None and end is not None and key in self._last_lags:
             last_lag, last_end, at = self._last_lags[key]
             observed = round(at * 1_000)
@@ -256,6 +258,7 @@ class FlowObservations:
             observed=observed,
             last_end_offset=last_end,
             last_lag_records=last_lag,
+            lag_records_at_most=at_most,
             retention_margin_records=margin.records,
             retention_margin_seconds=margin.seconds,
         )
@@ -299,6 +302,10 @@ class FlowObservations:
         policy, first = fetch.auto_offset_reset, fetch.start
         return stored_lag(stored, earliest=start.offset, latest=end, end=end, policy=policy, start=first).position
 
+    def _least_position(self, key: TopicPartition) -> int | None:
+        """Return a position that copying has reached, whoever continued since; None if none is known."""
+        return max((one for one in (self._stored.get(key), self._reported.get(key)) if one is not None), default=None)
+
     def _forget_others(self, topics: Iterable[TopicStatus]) -> None:
         """Forget the topics that the flow does not have any more."""
         present = {topic.topic for topic in topics}
@@ -340,6 +347,7 @@ def _waiting(topic: TopicStatus) -> TopicStatus:
                 observed=None,
                 last_end_offset=None,
                 last_lag_records=None,
+                lag_records_at_most=None,
             )
             for one in topic.partitions
         ),

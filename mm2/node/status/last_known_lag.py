@@ -19,11 +19,13 @@ class LastKnownLag:
     partitions: int
     lag_records: int
     observed: int
+    at_most: int | None = None
 
     def __str__(self) -> str:
-        """``0 records at 2026-11-26T11:56:29Z``."""
+        """``0 records at 2026-11-26T11:56:29Z, at most 20 now``."""
         at = utc_text(self.observed / 1_000)
-        return f"{self.lag_records:,} {'record' if self.lag_records == 1 else 'records'} at {at}"
+        bound = "" if self.at_most is None else f", at most {self.at_most:,} now"
+        return f"{self.lag_records:,} {'record' if self.lag_records == 1 else 'records'} at {at}{bound}"
 
 
 def last_known_lag(flow: FlowStatus) -> LastKnownLag | None:
@@ -36,8 +38,10 @@ def last_known_lag(flow: FlowStatus) -> LastKnownLag | None:
     ]
     if not partitions:
         return None
+    bounds = [one.lag_records_at_most for one in partitions]
     return LastKnownLag(
         partitions=len(partitions),
         lag_records=sum(one.last_lag_records or 0 for one in partitions),
         observed=min(one.observed for one in partitions if one.observed is not None),
+        at_most=None if None in bounds else sum(one or 0 for one in bounds),
     )

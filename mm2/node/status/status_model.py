@@ -76,6 +76,13 @@ class PartitionStatus:
         int | None,
         Field(description="what of it is not copied; null: see observed, or the position was not known"),
     ] = None
+    lag_records_at_most: Annotated[
+        int | None,
+        Field(
+            description="upper bound of an unknown lag: the end offset now, minus the last position that was certain;"
+            " another node can have copied some of it since; null: the lag is known, or no end offset or position"
+        ),
+    ] = None
     retention_margin_records: Annotated[
         int | None,
         Field(

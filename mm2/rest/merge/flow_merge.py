@@ -188,6 +188,7 @@ def _unknown(partition: PartitionStatus, *, is_silent: bool) -> PartitionStatus:
         observed=None,
         last_end_offset=None,
         last_lag_records=None,
+        lag_records_at_most=None,
         retention_margin_records=None,
         retention_margin_seconds=None,
         step=None,

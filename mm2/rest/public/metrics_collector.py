@@ -258,15 +258,23 @@ def _lag_families(own: Iterable[FlowStatus]) -> Iterator[Metric]:
         " unknown.",
         labels=PARTITION,
     )
+    at_most = GaugeMetricFamily(
+        "mm2_source_lag_records_at_most",
+        "Upper bound of a lag that is unknown because another node can have copied since: the end offset minus the last"
+        " certain position; no sample while the lag is known.",
+        labels=PARTITION,
+    )
     for flow in own:
         for topic in flow.topics:
             for partition in topic.partitions:
                 labels = (flow.source, flow.target, topic.remote_topic, str(partition.partition))
+                if partition.lag_records_at_most is not None:
+                    at_most.add_metric(labels, partition.lag_records_at_most)
                 if partition.lag_records is not None:
                     lag.add_metric(labels, partition.lag_records)
                 if partition.lag_seconds is not None:
                     lag_seconds.add_metric(labels, partition.lag_seconds)
-    return iter((lag, lag_seconds))
+    return iter((lag, lag_seconds, at_most))
 
 
 def _observation_families(own: Iterable[FlowStatus], now: float) -> Iterator[Metric]:

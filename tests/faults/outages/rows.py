@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from tests.faults.outages.judgement import Expected
-from tests.faults.outages.stage import CLICKS, ORDERS, PARTITIONS, TASKS, Stage
+from tests.faults.outages.stage import CLICKS, FEW, ORDERS, PARTITIONS, TASKS, Stage
 from tests.lab.broker import Broker
 from tests.lab.freezing import frozen
 from tests.lab.load import Load
@@ -247,10 +247,13 @@ TARGET_SILENT = Expected(
     state="WAITING",
     health=False,
     waits=(ORDERS,),
+    written=FEW,
     says=(r"\bB\b.*(not answered|unreachable|cannot be reached|does not answer)",),
     logs=(r"WARNING .*A->B",),
     alerts={"MM2FlowNotRunning": 11, "MM2ClusterUnreachable": 6},
 )
+
+PAUSED = {"MM2PausedLong": 25 * 60, "MM2LagHigh": 61, "MM2FarBehind": 25 * 60}
 
 ROWS = (
     Row(name="source dead", fault=_source_dead, expected=SOURCE_SILENT, in_gate=True),
@@ -272,13 +275,13 @@ ROWS = (
     Row(
         name="one topic paused",
         fault=_paused("--topic", ORDERS),
-        expected=Expected(waits=(ORDERS,), says=("paused",), alerts={"MM2PausedLong": 25 * 60}),
+        expected=Expected(waits=(ORDERS,), written=FEW, says=("paused",), alerts=PAUSED),
         in_gate=True,
     ),
     Row(
         name="flow paused",
         fault=_paused(),
-        expected=Expected(state="PAUSED", waits=(ORDERS,), says=("paused",), alerts={"MM2PausedLong": 25 * 60}),
+        expected=Expected(state="PAUSED", waits=(ORDERS,), written=FEW, says=("paused",), alerts=PAUSED),
     ),
     Row(
         name="partitions stopped by a loss",

@@ -175,6 +175,10 @@ def test_a_node_without_membership_that_others_can_have_replaced(members: int, i
     assert (shown.position, shown.end_offset, shown.lag_records) == (None, 100, None)
     assert (shown.last_end_offset, shown.last_lag_records) == (100, 10)
     assert shown.observed == round(observed.clock.now * 1_000), "when the membership was lost"
+    assert shown.lag_records_at_most == 10
+    observed.observations.take_ends({ORDERS: 140})
+    later = observed.one(members=None)
+    assert (later.lag_records, later.last_lag_records, later.lag_records_at_most) == (None, 10, 50), "positions grow"
     assert [one.topic for one in lost.elsewhere] == ["users"]
     assert lost.elsewhere[0].partitions[0].lag_records is None
 
