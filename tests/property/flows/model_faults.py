@@ -409,7 +409,7 @@ class FaultyWorld(World):
         """The operator accepts losses, and skips what cannot be copied."""
         replicator = self.replicator
         if replicator.stopped_by is not None:
-            self._accepts = replicator.stopped_by
+            self._accepts = replace(replicator.stopped_by, accepted=True)
             self._leave()
         elif (at := replicator.progress(self.now, self.now).stopped_at) is not None:
             replicator.request_skip(at, self.now)
