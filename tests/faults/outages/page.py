@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 
 from tests.faults.fault_page import table
@@ -25,9 +26,9 @@ two topics (`t-orders` is written to, `t-clicks` is idle). Each outage is a test
 `UP`, `caught up` or `RUNNING` that was not observed within the last 10 s: what is unknown is shown as such, with its
 last known value.
 
-`/health` is shown as after 14 s and after 38 s, since a problem makes it 503 once it has lasted 30 s. Alerts are those
-that fire if the outage lasts for a day, with the minute in which they do: the shipped rules are evaluated on the
-recorded series, as if these went on.
+`/health` is shown as after 38 s, since problems make it 503 once they have lasted 30 s: 503 if a node returned that.
+Alerts are those that fire if the outage lasts for a day, with the minute in which they do: the shipped rules are
+evaluated on the recorded series, as if these continued.
 """
 _URL = re.compile(r"127\.0\.0\.1:\d+")
 _LEVEL = re.compile(r" (INFO|WARNING|ERROR|CRITICAL) ")
@@ -50,15 +51,19 @@ class Shown:
         last = self.during[-1] if self.during else None
         if last is None or not last.flows.code:
             return (self.row, "no answer", "no answer", "no answer", "no answer", self._alerts)
-        health = dict.fromkeys(str(one.health.code) for one in self.during if one.node == last.node)
         return (
             self.row,
             f"`{last.flow.get('state', 'none')}`",
             _lag(last),
-            ", then ".join(health),
+            "503" if any(one.health.code != HTTPStatus.OK for one in self._last) else "200",
             str(last.ready.code),
             self._alerts,
         )
+
+    @property
+    def _last(self) -> Sequence[Observation]:
+        """The last observation of each node."""
+        return list({one.node: one for one in self.during}.values())
 
     @property
     def section(self) -> str:
