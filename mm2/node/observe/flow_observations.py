@@ -303,7 +303,7 @@ class FlowObservations:
         return stored_lag(stored, earliest=start.offset, latest=end, end=end, policy=policy, start=first).position
 
     def _least_position(self, key: TopicPartition) -> int | None:
-        """Return a position that copying has reached, whoever continued since; None if none is known."""
+        """Return a position that copying has reached, also if another node continued since; None if none is known."""
         return max((one for one in (self._stored.get(key), self._reported.get(key)) if one is not None), default=None)
 
     def _forget_others(self, topics: Iterable[TopicStatus]) -> None:
