@@ -287,7 +287,11 @@ ROWS = (
         name="partitions stopped by a loss",
         fault=_stopped_by_a_loss,
         expected=Expected(
-            state="FAILED", health=False, waits=(ORDERS,), says=("accept-loss",), alerts={"MM2RecordsLost": 2}
+            state="FAILED",
+            health=False,
+            waits=(ORDERS,),
+            says=("accept-loss",),
+            alerts={"MM2RecordsLost": 2, "MM2PartitionsFailed": 6},
         ),
     ),
     Row(
