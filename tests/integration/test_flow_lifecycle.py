@@ -111,9 +111,10 @@ def pids(node: Node, role: str) -> set[int]:
 def check_banner(node: Node, a: str, b: str) -> None:
     """Check the banner: flows with the discovered topics, and addresses."""
     # a banner that was printed before Spark was up has another text: the node waits 30 s
-    node.process.wait_until_output("Spark UI  http://127.0.0.1:", 40, "Spark is up before the banner is printed")
+    flow = f"{a}->{b}  2 topics, 3 partitions: "
+    node.process.wait_until_output(flow, 40, "Spark is up before the banner of this start is printed")
     banner = [line for line in node.process.output().splitlines() if " mm2.node: " in line]
-    assert [line for line in banner if f"{a}->{b}  2 topics, 3 partitions: " in line]
+    assert [line for line in banner if flow in line]
     assert [line for line in banner if f"{b}->{a}  heartbeats only" in line]
     assert [line for line in banner if node.url in line and "/health" in line]
     assert [line for line in banner if "Spark UI  http://127.0.0.1:" in line]

@@ -327,8 +327,14 @@ class Repairing:
 
     def wait_copied(self, *topics: str, records: int = 3) -> None:
         for topic in topics:
-            wait_until(lambda: self.partition(topic).get("position") == records, SKIPPED, f"{topic} is copied")  # noqa: B023
-            assert self.partition(topic)["state"] == "RUNNING"
+            wait_until(
+                lambda: (
+                    (self.partition(topic).get("state"), self.partition(topic).get("position"))  # noqa: B023
+                    == ("RUNNING", records)
+                ),
+                SKIPPED,
+                f"{topic} is copied",
+            )
 
     def rewrite(self, **changes: str) -> None:
         """Change keys of the flow in the file of each node; they are named with underscores."""

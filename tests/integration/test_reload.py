@@ -349,7 +349,7 @@ def test_nodes_with_contradicting_files_report_it(cluster_a: KafkaCluster, clust
 
         other = properties | {"mm2.node.id": follows, f"{flow}.{name}": "3"}
         nodes[follows].rewrite(other)
-        expected = f"{flow}: {follows} has a different configuration than leader {leads}"
+        expected = f"{follows} has a different configuration than leader {leads}"
         wait_until(
             lambda: has_reason(nodes[follows], f"{expected} (differing keys: {name})"),
             NOTICED,

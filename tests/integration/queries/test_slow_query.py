@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.integration.queries.conftest import Queried
 from tests.integration.queries.queried_flow import SEEN
 from tests.lab.records import plain
@@ -14,6 +16,7 @@ VALUE_BYTES = 500
 LIMITED = "limited by the query"
 
 
+@pytest.mark.long  # the rule: tests/unit/core/lanes/test_bottlenecks.py; on brokers: tests/integration/flows
 def test_a_slow_query_limits_the_flow(queried: Queried) -> None:
     """It takes about five seconds for these records, of which it keeps none."""
     flow, node = queried.flow, queried.node
