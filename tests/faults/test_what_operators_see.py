@@ -70,8 +70,8 @@ def test_what_operators_see(stage: Stage, row: Row, shown: list[Shown]) -> None:
     alerts = firing(before, during, names)
     found += _wrong_alerts(row, alerts)
     stage.wait_shared()
-    shown.append(Shown(row=row.name, during=during, alerts=alerts, log=log))
     assert not found, "\n".join(found)
+    shown.append(Shown(row=row.name, during=during, alerts=alerts, log=log))
 
 
 def _wrong_alerts(row: Row, fired: dict[str, int]) -> Iterator[str]:

@@ -214,8 +214,8 @@ class FlowObservations:
                 if last.lag_records is not None and last.end_offset is not None:
                     self._last_lags[key] = last.lag_records, last.end_offset, now
             if one.end_offset is None and one.observed is None and last is not None and last.node == one.node:
-                if last.end_offset is not None:  # the lane has observed it within the last seconds
-                    self._ends[key] = last.end_offset, now
+                if last.end_offset is not None:  # the lane has observed it, at the earliest END_VALID_S ago
+                    self._ends[key] = last.end_offset, now - END_VALID_S
                 elif last.last_end_offset is not None and last.observed is not None:
                     self._ends[key] = last.last_end_offset, last.observed / 1_000
 
@@ -233,7 +233,7 @@ class FlowObservations:
             wanted.ends.add(key)
         lag, last_lag = _difference(end, position), _difference(last_end, position)
         at_most = _difference(end, self._least_position(key)) if position is None else None
-        if position is None and end is not None and key in self._last_lags:
+        if position is None and key in self._last_lags:
             last_lag, last_end, at = self._last_lags[key]
             observed = round(at * 1_000)
         if lag or one.position is None:

@@ -174,7 +174,9 @@ def _throttled(*, at_source: bool) -> Callable[[Stage], AbstractContextManager[N
     @contextmanager
     def throttled(stage: Stage) -> Iterator[None]:
         cluster = stage.source if at_source else stage.target
-        load = Load(stage.source, ORDERS, partitions=PARTITIONS, per_second=PER_SECOND, value_bytes=LARGE // 20)
+        load = Load(
+            stage.source, ORDERS, partitions=PARTITIONS, per_second=PER_SECOND, value_bytes=LARGE // 20, codec="none"
+        )
         with set_quota(cluster, "consumer_byte_rate" if at_source else "producer_byte_rate", SLOW), load:
             yield
 
@@ -298,7 +300,11 @@ ROWS = (
         name="record rejected by the target",
         fault=_record_rejected,
         expected=Expected(
-            state="RUNNING", health=False, waits=(ORDERS,), says=("mm2 skip",), alerts={"MM2PartitionsFailed": 6}
+            state="FAILED",
+            health=False,
+            waits=(ORDERS,),
+            says=("MESSAGE_TOO_LARGE",),
+            alerts={"MM2PartitionsFailed": 6, "MM2LagHigh": 61, "MM2FarBehind": 25 * 60},
         ),
     ),
     Row(
@@ -320,8 +326,8 @@ ROWS = (
     Row(
         name="engine restarting",
         fault=_engine_restarting,
-        expected=Expected(state="WAITING", waits=(ORDERS,), alerts={}),
-        moments=(3.0,),
+        expected=Expected(state="WAITING", ready=False, waits=(ORDERS,), alerts={"MM2FlowNotRunning": 11}),
+        moments=(2.0, 6.0),
     ),
     Row(
         name="quota on the source",
