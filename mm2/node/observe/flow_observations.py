@@ -212,7 +212,7 @@ class FlowObservations:
             elif last is not None and last.position is not None and last.node == one.node:
                 self._reported[key] = last.position
                 if last.lag_records is not None and last.end_offset is not None:
-                    self._last_lags[key] = last.lag_records, last.end_offset, now
+                    self._last_lags[key] = last.lag_records, last.end_offset, now - END_VALID_S
             if one.end_offset is None and one.observed is None and last is not None and last.node == one.node:
                 if last.end_offset is not None:  # the lane has observed it, at the earliest END_VALID_S ago
                     self._ends[key] = last.end_offset, now - END_VALID_S
