@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Protocol
 
 from fastapi import FastAPI, Response
-from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
 from mm2.core.lanes.progress_reports import PartitionProgress
+from mm2.rest.public.health import DOWN, UP, HealthResponse, health_answer
 from mm2.rest.public.responses import HeadAsGet
 from mm2.rest.server.allowed_hosts import AllowedHosts
 
@@ -88,18 +87,20 @@ def monitoring_app(
     registry.register(MirrorCollector(streams, started_at))
 
     @app.get("/health/live")
-    async def live() -> dict[str, object]:
-        return {"status": "UP", "reasons": []}
+    async def live() -> HealthResponse:
+        return HealthResponse(status=UP)
 
     @app.get("/health/ready")
     async def ready() -> Response:
         problem = streams.engine_problem()
-        return _answer(down=problem is not None, reasons=[] if problem is None else [f"Spark: {problem}"])
+        if problem is None:
+            return health_answer(HealthResponse(status=UP))
+        return health_answer(HealthResponse(status=DOWN, reasons=(f"Spark: {problem}",)))
 
     @app.get("/health")
     async def health() -> Response:
         lasts, reasons = problems.reasons(clock())
-        return _answer(down=lasts, reasons=reasons)
+        return health_answer(HealthResponse(status=DOWN if lasts else UP, reasons=tuple(reasons)))
 
     @app.get("/metrics")
     async def metrics() -> Response:
@@ -108,11 +109,6 @@ def monitoring_app(
     app.add_middleware(HeadAsGet)
     app.add_middleware(AllowedHosts, names=names)
     return app
-
-
-def _answer(*, down: bool, reasons: Sequence[str]) -> Response:
-    code = HTTPStatus.SERVICE_UNAVAILABLE if down else HTTPStatus.OK
-    return JSONResponse({"status": "DOWN" if down else "UP", "reasons": list(reasons)}, code)
 
 
 class MirrorCollector(Collector):
@@ -148,8 +144,8 @@ class MirrorCollector(Collector):
                 size.add_metric(labels, one.counters.bytes)
                 letters.add_metric(labels, one.counters.dead_letters)
                 latency.add_metric(labels, one.counters.latency_count, one.counters.latency_sum)
-                if one.position >= 0 and one.end_offset >= 0 and one.end_observed is None:
-                    lag.add_metric(labels, one.end_offset - one.position)
+                if one.lag_records is not None:
+                    lag.add_metric(labels, one.lag_records)
         yield from (records, size, letters, latency, lag, failed)
         yield GaugeMetricFamily(
             "mm2_mirror_engine_running",

@@ -344,8 +344,8 @@ def _line(stream: Stream) -> str:
 
 def to_copy(partitions: Collection[PartitionProgress]) -> str:
     """Return how many records are left to copy, as text: a lower bound if that is unknown of some partitions."""
-    known = [one for one in partitions if one.position >= 0 and one.end_offset >= 0 and one.end_observed is None]
-    records = sum(one.end_offset - one.position for one in known)
+    known = [lag for one in partitions if (lag := one.lag_records) is not None]
+    records = sum(known)
     if len(known) == len(partitions):
         return str(records)
     return f"at least {records}" if records else "an unknown number"

@@ -235,9 +235,11 @@ class Node:
         engine = self.lease_service.board.engines.get(EngineRole.MAIN)
         flows = [self._with_engine_errors(flow.status(), flow.settings) for flow in self.flows.all]
         unwritten = [] if (error := self.audit_file_error()) is None else [error]
-        flows = [replace(flow, reasons=(*flow.reasons, *self.file.reasons, *unwritten)) for flow in flows]
         credentials = self._credentials.observe([flow.settings for flow in self.flows.all], self.listening)
-        flows = [replace(flow, reasons=(*flow.reasons, *credentials.reasons_of(flow))) for flow in flows]
+        flows = [
+            replace(flow, reasons=(*flow.reasons, *self.file.reasons, *unwritten, *credentials.reasons_of(flow)))
+            for flow in flows
+        ]
         return NodeStatus(
             node_id=self._identity.node_id,
             version=self._identity.version,
@@ -247,7 +249,6 @@ class Node:
             spark_ui=engine.spark_ui if engine else None,
             lane_buffers=self.lease_service.board.buffers(),
             clusters=self._clusters.status(),
-            engine_errors=tuple(error for role in EngineRole if (error := self._engine.error(role)) is not None),
             draining=self._draining,
             engines=self._engine.statuses,
             lane_memory=self.lease_service.board.memory(),

@@ -12,13 +12,13 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TextIO
 
 from mm2.core.log_records import ATTRIBUTE, OURS, fields_of
 from mm2.core.masking import masked
 from mm2.core.printable import printable_json, printable_lines
+from mm2.core.problems.times_in_words import utc_text_ms
 
 QUIET = ("aiokafka", "asyncio", "httpcore", "httpx", "kazoo", "py4j", "uvicorn")
 """Libraries whose INFO and DEBUG messages do not help operators."""
@@ -162,7 +162,7 @@ class _JsonLines(logging.Formatter):
 
 
 def _utc(record: logging.LogRecord) -> str:
-    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return utc_text_ms(record.created)
 
 
 class _Safe(logging.Formatter):

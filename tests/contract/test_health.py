@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mm2.core.lanes.task_states import TaskState
-from mm2.node.status.status_model import FlowStatus, NodeStatus
+from mm2.node.status.status_model import EngineStatus, FlowStatus, NodeStatus
 from mm2.rest.merge.problem_watch import ProblemWatch
 from tests.contract.conftest import Serve, ServeWatched
 from tests.contract.samples import flow, heartbeat_flow, node, partition, task, topic
@@ -194,10 +194,13 @@ async def test_other_flows_are_not_counted(serve_watched: ServeWatched) -> None:
 
 # -- readiness
 
+STARTING = EngineStatus(
+    engine="main", error="the Spark engine is starting", spark_ui=None, pid=None, jvm_pid=None, memory_bytes=None
+)
 NOT_READY = {
     "about to join": (node(flow(is_member=False)), ["A->B: about to join the flow"]),
     "engine": (
-        node(flow(is_member=True), engine_errors=("the Spark engine is starting",)),
+        node(flow(is_member=True), engines=(STARTING,)),
         ["engine: the Spark engine is starting"],
     ),
     "draining": (node(flow(is_member=True), draining=True), ["the node is draining"]),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import RenderableType
@@ -23,6 +22,7 @@ from mm2.config.settings import FlowSettings
 from mm2.core.lanes.losses import Loss
 from mm2.core.naming import internal_topics
 from mm2.core.naming.names import Flow
+from mm2.core.problems.times_in_words import utc_text
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
 from mm2.kafka.protocol.error_codes import ErrorCode
@@ -217,7 +217,7 @@ def _time(time: int | None) -> str:
     if time is None:
         return ""
     try:
-        return datetime.fromtimestamp(time / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return utc_text(time / 1000)
     except (ValueError, OverflowError, OSError):
         return ""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -17,6 +16,7 @@ from mm2.cli.parameters import whole_number
 from mm2.cli.terminal.screen import show_live, show_once
 from mm2.cli.terminal.tables import number, state_text
 from mm2.core.printable import printable_json
+from mm2.core.problems.times_in_words import utc_text
 from mm2.node.status.status_model import FlowStatus, PartitionStatus
 from mm2.rest.merge.partition_merge import PartitionDetails, ShownStep
 
@@ -114,4 +114,4 @@ def _side(name: str, step: ShownStep) -> Text:
 
 
 def _time(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return utc_text(ms / 1000)

@@ -15,13 +15,13 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from enum import StrEnum
 
 from mm2.core.access.callers import UNKNOWN_NAME, Caller, Role
 from mm2.core.access.failed_logins import FailedLoginReport
 from mm2.core.coordination.commands import Command
 from mm2.core.printable import printable_json
+from mm2.core.problems.times_in_words import utc_text_ms
 
 MOST_REASON = 500
 """Maximum characters of the reason of a command, and of a detail: a few lines."""
@@ -105,9 +105,8 @@ class AuditEntry:
 
     def to_json(self) -> str:
         """Return the record as one line, without control characters."""
-        time = datetime.fromtimestamp(self.time_ms / 1000, UTC).isoformat(timespec="milliseconds")
         fields = {
-            "time": time.replace("+00:00", "Z"),
+            "time": utc_text_ms(self.time_ms / 1000),
             "id": self.id,
             "node": self.node,
             "what": self.what,

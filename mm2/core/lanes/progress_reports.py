@@ -41,6 +41,13 @@ class PartitionProgress:
     sending: StepReport | None = None
     last_minute: RecentWaits | None = None
 
+    @property
+    def lag_records(self) -> int | None:
+        """The end offset minus the position; None: one of both is unknown, or was not told within the last 10 s."""
+        if self.position < 0 or self.end_offset < 0 or self.end_observed is not None:
+            return None
+        return self.end_offset - self.position
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchCount:

@@ -165,7 +165,7 @@ class NodeEngine:
     def statuses(self) -> tuple[EngineStatus, ...]:
         """The engines of the node."""
         reports = self._lease_service.board.engines
-        return tuple(_status(role, self.error(role), reports.get(role)) for role in self._engines)
+        return tuple(_status(role, self.error(role), reports.get(role)) for role in EngineRole if role in self._engines)
 
     def kill(self) -> None:
         """Kill the processes of all engines without waiting."""

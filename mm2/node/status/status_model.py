@@ -465,7 +465,7 @@ class CertificateEnd:
 class NodeStatus:
     """The status of a node and all its flows. ``started_at`` is in epoch seconds.
 
-    ``engine_errors`` are why engines that its flows need do not run. ``draining``: it hands its tasks over and ends.
+    ``draining``: it hands its tasks over and ends.
     ``renewals``: by alias of each cluster for which the node renews tokens or tickets, why that fails now, or None.
     """
 
@@ -477,7 +477,6 @@ class NodeStatus:
     spark_ui: str | None = None
     lane_buffers: tuple[LaneBuffer, ...] = ()
     clusters: tuple[ClusterStatus, ...] = ()
-    engine_errors: tuple[str, ...] = ()
     draining: bool = False
     engines: tuple[EngineStatus, ...] = ()
     lane_memory: tuple[LaneMemory, ...] = ()

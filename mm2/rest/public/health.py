@@ -81,7 +81,7 @@ def readiness(node: NodeStatus) -> HealthResponse:
     enabled = [flow for flow in node.flows if flow.enabled]
     missing = ["the node is draining"] if node.draining else []
     missing += [f"{flow.flow}: about to join the flow" for flow in enabled if _joins(flow)]
-    missing += [f"engine: {error}" for error in node.engine_errors]
+    missing += [f"engine: {one.error}" for one in node.engines if one.error is not None]
     return HealthResponse(status=DOWN if missing else UP, reasons=(*missing, *_not_members(enabled)))
 
 
@@ -95,7 +95,8 @@ def _not_members(flows: list[FlowStatus]) -> Iterator[str]:
             yield f"{flow.flow}: not a member: {flow.not_member}"
 
 
-def _answer(found: HealthResponse) -> Response:
+def health_answer(found: HealthResponse) -> Response:
+    """Return 200, or 503 if the status is DOWN."""
     code = status.HTTP_200_OK if found.status == UP else status.HTTP_503_SERVICE_UNAVAILABLE
     return Response(_HEALTH.dump_json(found), code, media_type=JSON)
 
@@ -122,7 +123,7 @@ def _router(context: RestContext) -> APIRouter:
     async def ready() -> Response:
         """200 if the node is a member of each enabled flow, or says why not, and its engines run. For readiness probes:
         neither clusters that cannot be reached nor pauses make it 503."""
-        return _answer(readiness(context.status()))
+        return health_answer(readiness(context.status()))
 
     @router.get(
         "/health",
@@ -138,7 +139,7 @@ def _router(context: RestContext) -> APIRouter:
     def healthy() -> Response:
         """200 if every enabled flow is RUNNING or paused by an operator, and no task, topic or partition is FAILED; 503
         with the reasons if a problem has lasted 30 s, or since the node started. For monitoring."""
-        return _answer(health(context.status(), context.problem_times()))
+        return health_answer(health(context.status(), context.problem_times()))
 
     return router
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 import javaproperties
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import OffsetSpec
+from confluent_kafka import OFFSET_END, TopicPartition
 
 from tests.faults.outages.judgement import Expected
 from tests.faults.outages.stage import CLICKS, FEW, ORDERS, PARTITIONS, TASKS, Stage
-from tests.lab.broker import Broker
+from tests.lab.cluster import KafkaCluster
 from tests.lab.freezing import frozen
 from tests.lab.load import Load
 from tests.lab.node import Node
@@ -43,19 +42,19 @@ class Row:
 
 
 @contextmanager
-def _killed(*brokers: Broker) -> Iterator[None]:
-    for broker in brokers:
-        broker.kill()
-    yield
-    for broker in brokers:
-        broker.start()
-    for broker in brokers:
-        broker.wait_ready()
+def _killed(*clusters: KafkaCluster) -> Iterator[None]:
+    for cluster in clusters:
+        cluster.broker(1).kill()
+    try:
+        yield
+    finally:
+        for cluster in clusters:
+            cluster.heal()
 
 
 @contextmanager
 def _source_dead(stage: Stage) -> Iterator[None]:
-    with _killed(stage.source.broker(1)):
+    with _killed(stage.source):
         yield
 
 
@@ -77,7 +76,7 @@ def _source_cut_off(stage: Stage) -> Iterator[None]:
 
 @contextmanager
 def _target_dead(stage: Stage) -> Iterator[None]:
-    with _killed(stage.target.broker(1)):
+    with _killed(stage.target):
         stage.write(ORDERS)
         yield
 
@@ -91,7 +90,7 @@ def _target_hung(stage: Stage) -> Iterator[None]:
 
 @contextmanager
 def _both_dead(stage: Stage) -> Iterator[None]:
-    with _killed(stage.source.broker(1), stage.target.broker(1)):
+    with _killed(stage.source, stage.target):
         yield
 
 
@@ -112,7 +111,7 @@ def _stopped_by_a_loss(stage: Stage) -> Iterator[None]:
     stage.command("pause", "--topic", ORDERS)
     _wait_state(stage.nodes["one"], ORDERS, "PAUSED")
     stage.write(ORDERS)
-    gone = [TopicPartition(ORDERS, number, OffsetSpec.latest()._value) for number in range(PARTITIONS)]
+    gone = [TopicPartition(ORDERS, number, OFFSET_END) for number in range(PARTITIONS)]
     for future in stage.source.admin.delete_records(gone).values():
         future.result()
     stage.write(ORDERS)
@@ -232,8 +231,7 @@ def _brokers_restarted(stage: Stage) -> Iterator[None]:
     for cluster in (stage.source, stage.target):
         cluster.broker(1).restart()
     stage.write(ORDERS)
-    with ExitStack():
-        yield
+    yield
 
 
 SOURCE_SILENT = Expected(
