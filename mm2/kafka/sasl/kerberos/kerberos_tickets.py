@@ -1,12 +1,15 @@
-"""The login of a Kerberos principal: its ticket and the renewal of it, and the messages of SASL GSSAPI (RFC 4752).
+"""The login of a Kerberos principal: its ticket, and the renewal of it.
 
-The messages are without a security layer, as Kafka's clients and brokers use them.
+This module is imported without the package gssapi, too, which is optional: what needs it is in `gss_exchange` and
+`gss_credentials`.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import random
+import socket
 import threading
 import time
 import weakref
@@ -15,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
+from mm2.core.kerberos.krb5_conf import libdefault
 from mm2.core.settings.kerberos import KerberosLogin
 from mm2.kafka.sasl import credential_files
 from mm2.kafka.sasl.kerberos import process_krb5_conf
@@ -26,67 +30,7 @@ from mm2.kafka.sasl.login import CredentialsRejected, Exchange, LoginFailed
 if TYPE_CHECKING:
     from mm2.kafka.sasl.kerberos.gss_credentials import Credentials
 
-import ipaddress
-import socket
-from functools import partial
-from typing import Any
-
-import gssapi
-
-from mm2.core.kerberos.krb5_conf import libdefault
-from mm2.kafka.sasl.kerberos.gss_credentials import Credentials, text_of
-from mm2.kafka.sasl.kerberos.gss_errors import of_service
-
 log = logging.getLogger(__name__)
-
-
-_NO_LAYER = 1  # bit of the security layers that the broker offers, and the choice of the client
-_FLAGS = gssapi.RequirementFlag
-_REQUIRED = [_FLAGS.mutual_authentication, _FLAGS.integrity, _FLAGS.replay_detection, _FLAGS.out_of_sequence_detection]
-
-Limited = Callable[[Callable[[], Any]], Any]
-"""Runs a call of the library, which may ask the KDC, and limits its time."""
-
-
-def exchange(credentials: Credentials, principal: str, service: str, host: str, limited: Limited) -> Exchange:
-    """Authenticate as ``principal`` to ``service`` at ``host``, which authenticates itself, too.
-
-    Raises KerberosError, and ValueError for an invalid answer of the broker.
-    """
-    try:
-        yield from _exchange(credentials, principal, f"{service}@{host}", limited)
-    except gssapi.exceptions.GSSError as error:
-        raise of_service(error.maj_code, error.min_code, text_of(error), principal, f"{service}/{host}") from error
-
-
-def _exchange(credentials: Credentials, principal: str, target: str, limited: Limited) -> Exchange:
-    name = gssapi.Name(target, gssapi.NameType.hostbased_service)
-    context = gssapi.SecurityContext(
-        name=name, creds=credentials.gss, usage="initiate", mech=gssapi.MechType.kerberos, flags=_REQUIRED
-    )
-    token = limited(context.step) or b""
-    while not context.complete:
-        answer = yield token
-        token = limited(partial(context.step, answer)) or b""
-    if not context.actual_flags & _FLAGS.mutual_authentication:
-        raise ValueError("the broker has not authenticated itself")
-    offer = yield token  # empty: the broker's proof needs no reply
-    yield from _without_layer(context, offer, principal)
-
-
-def _without_layer(context: Any, offer: bytes, principal: str) -> Exchange:
-    try:
-        layers = context.unwrap(offer).message
-    except gssapi.exceptions.GSSError as error:
-        raise ValueError(f"GSSAPI message: {text_of(error)}") from error
-    if len(layers) != 4:
-        raise ValueError("GSSAPI message with an invalid length")
-    if not layers[0] & _NO_LAYER:
-        raise ValueError("the broker requires a GSSAPI security layer, which Kafka does not support")
-    choice = bytes((_NO_LAYER, 0, 0, 0)) + principal.encode()
-    answer = yield context.wrap(choice, False).message
-    if answer:
-        raise ValueError("the broker answered the last GSSAPI message with a challenge")
 
 
 def principal_host(host: str, krb5_conf: str | None) -> str:
@@ -266,7 +210,7 @@ class KerberosTickets:
 
     def exchange(self, host: str) -> Exchange:
         """Begin an authentication. See `Login.exchange`."""
-        from mm2.kafka.sasl.kerberos.kerberos_tickets import exchange  # noqa: PLC0415 - imports gssapi, which is optional
+        from mm2.kafka.sasl.kerberos.gss_exchange import exchange  # noqa: PLC0415 - imports gssapi, which is optional
 
         self._use()
         settings, credentials = self._settings, self._credentials

@@ -98,7 +98,7 @@ def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
         limited(lambda: time.sleep(float(host)))
         yield b"token"
 
-    monkeypatch.setitem(sys.modules, "mm2.kafka.sasl.kerberos.kerberos_tickets", SimpleNamespace(exchange=exchange))
+    monkeypatch.setitem(sys.modules, "mm2.kafka.sasl.kerberos.gss_exchange", SimpleNamespace(exchange=exchange))
 
 
 def test_a_ticket_is_kept(tickets: Callable[..., Tickets]) -> None:
