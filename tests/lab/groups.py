@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
-from confluent_kafka import OFFSET_INVALID, Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import (
+    OFFSET_INVALID,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 
 from tests.lab.cluster import KafkaCluster
@@ -13,6 +20,12 @@ from tests.lab.waiting import wait_until
 
 ANSWERED = 30.0  # seconds for one administrative request
 JOINED = 30.0  # seconds until a member has its partitions
+
+_COORDINATOR_STARTS = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
 
 Offsets = Mapping[tuple[str, int], int]
 
@@ -28,8 +41,18 @@ def commit(
             consumer.commit(offsets=wanted, asynchronous=False)
         return
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "log_level": 0})
+
+    def accepted() -> bool:  # the first commit on a broker can find its coordinator still loading
+        try:
+            consumer.commit(offsets=wanted, asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() not in _COORDINATOR_STARTS:
+                raise
+            return False
+        return True
+
     try:
-        consumer.commit(offsets=wanted, asynchronous=False)
+        wait_until(accepted, ANSWERED, f"the offsets of group {group} are committed")
     finally:
         consumer.close()
 
