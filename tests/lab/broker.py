@@ -75,7 +75,8 @@ class Broker:
         return {CONTROLLER: reserve_port(), INTERNAL: reserve_port(wish), **secured}
 
     def address(self, listener: str = INTERNAL) -> str:
-        return f"{HOST}:{self._ports[listener]}"
+        host = next((one.host for one in self._listeners if one.label == listener), HOST)
+        return f"{host}:{self._ports[listener]}"
 
     @property
     def process(self) -> LabProcess:

@@ -41,7 +41,7 @@ class Listener:
     """A listener in addition to the internal one. ``name`` distinguishes two of one protocol; default: the protocol.
 
     ``unsigned_tokens``: OAUTHBEARER accepts tokens without signature. ``advertised``: the host:port of each broker
-    that clients use instead of the listener's own.
+    that clients use instead of the listener's own. ``host``: the address at which it listens.
     """
 
     protocol: SecurityProtocol
@@ -50,6 +50,7 @@ class Listener:
     name: str = ""
     unsigned_tokens: bool = False
     advertised: tuple[str, ...] = ()
+    host: str = HOST
 
     @property
     def label(self) -> str:
