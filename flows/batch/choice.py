@@ -79,9 +79,13 @@ class BatchRules:
     check_crcs: bool = True
 
 
-LONG_LINK_BATCH_BYTES = 512 * 1024
+LONG_LINK_BATCH_BYTES = 1024 * 1024
 """Over a long link a partition copies (batches in flight) x (bytes per batch) per round trip, however fast both
-ends are. There batches up to half this size are merged up to this size: half of what a broker accepts by default."""
+ends are. There batches up to half this size are merged up to this size: what a broker accepts by default."""
+
+RECORD_GROWTH = 2
+"""Bytes by which a record can grow when its batch is merged with others: its distances to the first record's offset and
+time become longer numbers."""
 
 
 def rules_from(settings: ProduceSettings, fetch: FetchSettings) -> BatchRules:

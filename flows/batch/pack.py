@@ -10,6 +10,7 @@ from typing import NamedTuple
 from flows.batch.choice import (
     COMMON_RATIO,
     MERGED_RECORDS,
+    RECORD_GROWTH,
     UNLIMITED,
     BatchRules,
     Reason,
@@ -181,7 +182,7 @@ def _run(queue: deque[SourceBatch], rules: BatchRules, room: int) -> list[Source
     run: list[SourceBatch] = []
     records = 0
     for source in queue:
-        room -= source.header.size
+        room -= source.header.size + RECORD_GROWTH * source.header.record_count
         records += source.header.record_count
         if run and (room < 0 or records > MERGED_RECORDS or not is_tiny(source.header, rules)):
             break

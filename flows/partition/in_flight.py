@@ -13,7 +13,7 @@ from enum import Enum, auto
 from itertools import pairwise
 
 from flows.batch.target_batch import NO_SEQUENCE, NOT_IDEMPOTENT, ProducerId, TargetBatch, next_sequence
-from flows.partition.timeouts import LONG_LINK_S, TIMEOUTS
+from flows.partition.timeouts import TIMEOUTS
 from flows.target.produce_errors import ProduceError
 
 IDEMPOTENT_WINDOW = 5
@@ -71,7 +71,6 @@ class InFlightBatches:
         self._payloads_dropped = False
         self._next_sequence = 0
         self._last_acknowledged = self._sent_since = now
-        self._quickest_answer = 0.0
 
     def __len__(self) -> int:
         return len(self._batches)
@@ -142,11 +141,6 @@ class InFlightBatches:
     @property
     def last(self) -> TargetBatch | None:
         return self._batches[-1].batch if self._batches else None
-
-    @property
-    def is_long_link(self) -> bool:
-        """Whether the target is far away, according to its quickest recent acknowledgement."""
-        return self._quickest_answer > LONG_LINK_S
 
     def unanswered_for(self, now: float) -> float:
         """Return for how many seconds batches have been in flight without an acknowledgement; 0 if none is."""
@@ -245,8 +239,6 @@ class InFlightBatches:
         self.in_flight -= 1
         entry.state = SendState.ACKNOWLEDGED
         entry.base_offset = base_offset
-        # an old minimum fades within two dozen batches
-        self._quickest_answer = min(now - entry.sent_at, self._quickest_answer * 1.1 + 0.001)
         self._last_acknowledged = now
         if self.producer_id != NOT_IDEMPOTENT:
             self._window = self._max_window

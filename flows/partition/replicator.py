@@ -220,7 +220,7 @@ class PartitionReplicator(PartitionState):
             held = fetch.batches[-1].held_bytes
             self.held_bytes += held
             self._take(fetch.batches, offset)
-            self.is_full = self.held_bytes >= self._options.max_held_bytes and self._has_fetched_repeated
+            self.is_full = self.held_bytes >= self._max_held_bytes and self._has_fetched_repeated
             self._metrics.fetched(fetch.batches)
             self._callbacks.send_changed(self)
         if fetch.next_offset > offset:
@@ -237,6 +237,11 @@ class PartitionReplicator(PartitionState):
                 self._health.copy_failed(offset, message)
                 self._pause_fetch(self._options.timeouts.failed_retry_s, message, now)
         return held
+
+    def expect_responses_of(self, count: int) -> None:
+        """Responses have up to ``count`` bytes of this partition: one may be held while the next one is under way."""
+        options = self._options
+        self._max_held_bytes = max(options.max_held_bytes, min(2 * count, options.most_held_bytes))
 
     def _take(self, batches: list[SourceBatch], start: int) -> None:
         """Take batches fetched from ``start``: they are ready, or pass through the query first."""
@@ -448,10 +453,10 @@ class PartitionReplicator(PartitionState):
 
     def _pack(self, now: float, is_over: IsOver) -> bool:
         """Pack the next batch from the fetched batches; return whether it is done."""
-        boundary, is_long_link = self._in_flight.resend_boundary, self._in_flight.is_long_link
+        boundary = self._in_flight.resend_boundary
         try:
             result = self._packer.pack(
-                self._fetched, self._packed_to, boundary, now, is_long_link=is_long_link, is_over=is_over
+                self._fetched, self._packed_to, boundary, now, is_long_link=self.target_is_far, is_over=is_over
             )
         except PackingError as error:
             wanted, source = self._packed_to, error.source
@@ -534,7 +539,7 @@ class PartitionReplicator(PartitionState):
 
     def _fetch_if_room(self, now: float) -> None:
         """Fetch again if enough bytes were released, or too few are fetched; the position has moved."""
-        has_room = self.held_bytes <= self._options.max_held_bytes // 2 or not self._has_fetched_repeated
+        has_room = self.held_bytes <= self._max_held_bytes // 2 or not self._has_fetched_repeated
         if self._memory_released or (self.is_full and has_room):
             self._memory_released = self.is_full = False
             self._fetch_changed(now)

@@ -117,8 +117,9 @@ class PartitionCallbacks:
 class PartitionOptions:
     """What the partitions of a source task have in common.
 
-    ``max_in_flight`` batches are sent at a time, and ``max_held_bytes`` held. ``dead_letters``: the topic for records
-    that cannot be copied; None: they stop the partition. ``transform``: the query that the records pass through, in
+    ``max_in_flight`` batches are sent at a time, and ``max_held_bytes`` held; with large responses from a source far
+    away, up to ``most_held_bytes``. ``dead_letters``: the topic for records that cannot be copied; None: they stop the
+    partition. ``transform``: the query that the records pass through, in
     frames of about ``frame_bytes`` bytes; None: records are copied as they are.
     """
 
@@ -126,6 +127,7 @@ class PartitionOptions:
     max_in_flight: int
     max_held_bytes: int
     check_crcs: bool
+    most_held_bytes: int = 0
     dead_letters: str | None = None
     policy: LossPolicy = field(default_factory=LossPolicy)
     transform: FrameTransform | None = None
@@ -239,9 +241,11 @@ class PartitionState:
         self._pause: FetchPause | None = None
         self._source_backoff = source_backoff
         self._corrupt_fetches = 0
+        self._max_held_bytes = options.max_held_bytes
         self.is_full = False  # fetching waits for the target's acknowledgements
         self._memory_released = False  # as full, and everything fetched was dropped
         # batches
+        self.target_is_far = False  # set by the producer, before it asks for a batch
         self.held_bytes = 0
         self._in_flight = InFlightBatches(
             max_in_flight=options.max_in_flight, now=now, probe_after_s=timeouts.probe_after_s

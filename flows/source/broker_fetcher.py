@@ -12,6 +12,7 @@ from flows.partition.replicator import PartitionReplicator
 from flows.partition.state import SourceAnswers
 from flows.partition.timeouts import PROBE_BYTES, TIMEOUTS, Timeouts
 from flows.source.fetch_limit import FetchLimit
+from flows.source.response_size import ResponseSize
 from mm2.core.access.rights import on_topic
 from mm2.core.lanes.bottlenecks import ClusterLook
 from mm2.core.offsets.leader_epochs import UNKNOWN_EPOCH, EpochEnd
@@ -42,39 +43,6 @@ SMALL_RESPONSE_BYTES = 64 * 1024
 """Above this size the records cost more than the request."""
 
 
-MAX_RESPONSE_BYTES = 8 * 1024 * 1024
-"""Maximum size of a response, even if fetch.max.bytes is larger: it is briefly in memory twice (as received
-and split into partitions), and at this size the cost per request is negligible."""
-
-MIN_RESPONSE_BYTES = 64 * 1024
-"""Smaller responses would not help: the first batch of a response is always complete, and most are of this size."""
-
-
-class ResponseSize:
-    """Halves the size requested after a timeout, and doubles it while the link is fast enough.
-
-    Otherwise a response that takes longer than the timeout would be requested again, with the same size, for ever.
-    Times are seconds.
-    """
-
-    __slots__ = ("limit",)
-
-    def __init__(self) -> None:
-        self.limit = MAX_RESPONSE_BYTES
-
-    def timed_out(self, requested: int) -> None:
-        """No complete response of up to ``requested`` bytes arrived within the timeout."""
-        self.limit = max(MIN_RESPONSE_BYTES, min(self.limit, requested) // 2)
-
-    def received(self, size: int, elapsed: float, timeout: float) -> None:
-        """A response of ``size`` bytes took ``elapsed``. Twice the limit must fit into half of ``timeout``.
-
-        The time includes the broker's wait for data, so that a response with little data proves little.
-        """
-        if self.limit < MAX_RESPONSE_BYTES and 2 * self.limit * elapsed <= size * timeout / 2:
-            self.limit = min(MAX_RESPONSE_BYTES, 2 * self.limit)
-
-
 class BrokerFetcher:
     """Fetches the partitions assigned to one broker, one request at a time, in a fetch session.
 
@@ -82,7 +50,7 @@ class BrokerFetcher:
     (B) Partitions without new data cost nothing: only updated partitions are processed.
     (C) A partition that returns gets a response even if the broker has no new data since it left.
     (D) While there is more to fetch, the next request follows immediately.
-    (E) After a timeout less is requested, so that a slow link does not time out for ever.
+    (E) After a timeout less is requested, so that a slow link does not time out for ever; over a long link more is.
     (F) A response observes the end offsets of all partitions of the session: those that it leaves out are unchanged.
     (G) With a limit, a request waits for its share before the budget promises anything, and asks for no more than that.
     """
@@ -119,7 +87,7 @@ class BrokerFetcher:
         self._on_broker_failed = on_broker_failed
         self._session = FetchSession()
         self._answers = SourceAnswers()
-        self._response_size = ResponseSize()
+        self._response_size = ResponseSize(settings.max_partition_bytes, may_grow=not settings.max_partition_bytes_set)
         self._partitions: dict[tuple[str, int], PartitionReplicator] = {}
         self._requested: dict[PartitionReplicator, int] = {}  # the offset of each partition
         self._full: set[PartitionReplicator] = set()
@@ -134,7 +102,7 @@ class BrokerFetcher:
         return ClusterLook(
             is_throttling=now < self._throttled_until,
             answer_s=self._answer_s,
-            round_trip_s=self._cluster.round_trip_s,
+            round_trip_s=self._cluster.round_trip_of(self.node_id, PURPOSE),
         )
 
     def update(self, partition: PartitionReplicator) -> None:
@@ -180,7 +148,8 @@ class BrokerFetcher:
                 self._session.want(partition.source, None)
                 partition.leave_session()
             else:
-                max_bytes = self._settings.max_partition_bytes
+                max_bytes = self._response_size.partition_bytes
+                partition.expect_responses_of(max_bytes)
                 if partition.is_retrying:
                     max_bytes = min(max_bytes, PROBE_BYTES)
                 self._requested[partition] = offset
@@ -256,9 +225,13 @@ class BrokerFetcher:
             )
         finally:
             overdue.cancel()
-        size = sum(len(fetched.records) for fetched in answer.partitions)
+        sizes = [len(fetched.records) for fetched in answer.partitions]
+        size = sum(sizes)
         elapsed = time.monotonic() - sent_at
         self._response_size.received(size, elapsed, timeout_ms / 1000)
+        if size:
+            round_trip = self._cluster.round_trip_of(self.node_id, PURPOSE)
+            self._response_size.adapt(size, max(sizes), promised, elapsed, round_trip)
         if size:
             self._answer_s = elapsed
         self._session.answered(answer)

@@ -51,6 +51,10 @@ HELD_SHARE = 8
 """A partition may hold an eighth of the lane's bytes: enough for five batches of 1 MiB in flight and more waiting;
 a slow partition leaves most of the budget to the others."""
 
+MOST_HELD_SHARE = 2
+"""With large responses from a source far away, it may hold half of them: they are as large as that only if few
+partitions share the link."""
+
 STARVED_AFTER_S = 1.0
 """If a fetch has waited this long for room, partitions whose batches are not acknowledged release their bytes."""
 
@@ -151,6 +155,7 @@ class Pipeline:
             rules=self._rules,
             max_in_flight=lease.produce.max_in_flight,
             max_held_bytes=max(1, budget.limit // HELD_SHARE),
+            most_held_bytes=max(1, budget.limit // MOST_HELD_SHARE),
             check_crcs=lease.fetch.check_crcs,
             dead_letters=dead_letters.topic if dead_letters is not None else None,
             policy=self._policy,

@@ -12,7 +12,7 @@ from flows.lane.byte_budget import ByteBudget
 from flows.lane.loop_turns import LoopTurns
 from flows.partition.in_flight import InFlightBatch
 from flows.partition.replicator import PartitionReplicator
-from flows.partition.timeouts import TIMEOUTS, Timeouts
+from flows.partition.timeouts import LONG_LINK_S, TIMEOUTS, Timeouts
 from flows.source_task.spawn import Spawn
 from flows.target.leader_watch import LeaderWatch
 from flows.target.produce_errors import DUPLICATE, ErrorAction, ProduceError, from_exception, from_response
@@ -252,7 +252,7 @@ class BrokerProducer:
         return ClusterLook(
             is_throttling=now < self.throttled_until,
             answer_s=self._answer_s,
-            round_trip_s=self._cluster.round_trip_s,
+            round_trip_s=self._cluster.round_trip_of(self._node_id, self._purpose),
         )
 
     def disconnect(self) -> None:
@@ -305,6 +305,7 @@ class BrokerProducer:
         again: list[PartitionReplicator] = []
         size = 0
         turns, is_over = self._turns, False
+        is_far = (self._cluster.round_trip_of(self._node_id, self._purpose) or 0.0) > LONG_LINK_S
         while self._ready and size < self._settings.max_request_size and not is_over:
             partition = next(iter(self._ready))
             del self._ready[partition]
@@ -320,6 +321,7 @@ class BrokerProducer:
             if is_heavy and not turns.may_begin(partition):
                 self._wait_for_room(partition)
                 continue
+            partition.target_is_far = is_far
             entry = partition.next_batch(now, turns.is_over)
             is_over = turns.is_over()
             if entry is None:

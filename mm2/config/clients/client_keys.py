@@ -118,7 +118,10 @@ class ConsumerKeys(ClientKeys):
     )
     fetch_max_bytes: Size = flow_key("fetch.max.bytes", 52_428_800, "Maximum bytes of one fetch response.")
     max_partition_fetch_bytes: Size = flow_key(
-        "max.partition.fetch.bytes", 1_048_576, "Maximum bytes of one fetch response per partition."
+        "max.partition.fetch.bytes",
+        1_048_576,
+        "Maximum bytes of one fetch response per partition. If it is not set, more are requested over a long link "
+        "([how to](../how-to/long-links.md#fetch-sizes)).",
     )
     fetch_max_wait_ms: Duration = flow_key(
         "fetch.max.wait.ms", 500, "Maximum time that a broker waits for `fetch.min.bytes`."

@@ -79,6 +79,7 @@ class ClientReader:
             min_bytes=settings.fetch_min_bytes,
             max_bytes=settings.fetch_max_bytes,
             max_partition_bytes=settings.max_partition_fetch_bytes,
+            max_partition_bytes_set="max.partition.fetch.bytes" in properties,
             max_wait_ms=settings.fetch_max_wait_ms,
             client_rack=settings.client_rack,
             check_crcs=settings.check_crcs,

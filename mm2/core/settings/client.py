@@ -88,6 +88,7 @@ class FetchSettings:
 
     ``start`` (mm2.start) is where partitions without a stored offset start: earliest, latest, or at the first record
     from a time (epoch ms) on. None: auto.offset.reset decides, as it does for offsets that no longer exist.
+    ``max_partition_bytes_set``: the file limits the bytes of a partition; otherwise more are requested over long links.
     """
 
     isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
@@ -96,6 +97,7 @@ class FetchSettings:
     min_bytes: int = 1
     max_bytes: int = 52_428_800
     max_partition_bytes: int = 1_048_576
+    max_partition_bytes_set: bool = False
     max_wait_ms: int = 500
     client_rack: str = ""
     check_crcs: bool = True

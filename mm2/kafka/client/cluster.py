@@ -155,6 +155,17 @@ class Cluster:
             self.round_trip_s = elapsed
         self.throttled_s += getattr(answer, "throttle_ms", 0) / 1000
 
+    def round_trip_of(self, node_id: int, purpose: str) -> float | None:
+        """Return the round trip to a broker in seconds, without its own work; None: unknown.
+
+        Both measures are lower bounds: TCP's is that to a proxy if there is one, and the quickest answer is that of the
+        nearest broker.
+        """
+        connection = self._connections.get((node_id, purpose))
+        by_tcp = None if connection is None else connection.round_trip_s
+        known = [one for one in (by_tcp, self.round_trip_s) if one is not None]
+        return max(known, default=None)
+
     def disconnect(self, node_id: int, purpose: str) -> None:
         """Close the connection to a broker for ``purpose``: requests in flight fail, and the next one reopens it."""
         if (connection := self._connections.get((node_id, purpose))) is not None:

@@ -159,6 +159,11 @@ class Connection:
         return self._live is not None and self._live.is_open
 
     @property
+    def round_trip_s(self) -> float | None:
+        """The round trip as TCP measures it; None: unknown, or not connected."""
+        return None if self._live is None else self._live.connection.round_trip_s
+
+    @property
     def failing(self) -> bool:
         """Whether the last attempt failed."""
         return self._backoff.failures > 0

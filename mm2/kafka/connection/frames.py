@@ -18,7 +18,7 @@ from typing import Any
 import aiokafka.errors as aiokafka_errors
 from aiokafka.conn import READER_LIMIT, AIOKafkaConnection, AIOKafkaProtocol, CloseReason
 
-from mm2.kafka.connection.sockets import SocketBuffers, open_transport
+from mm2.kafka.connection.sockets import SocketBuffers, open_transport, round_trip_s
 from mm2.kafka.protocol.raw_request import RawRequest
 
 log = logging.getLogger(__name__)
@@ -90,6 +90,11 @@ class FramedConnection(AIOKafkaConnection):  # type: ignore[misc]
         answered: asyncio.Future[Any] = self._loop.create_future()
         self._requests.append((number, prepared, answered))
         return answered
+
+    @property
+    def round_trip_s(self) -> float | None:
+        """The round trip as TCP measures it; None: unknown."""
+        return None if self._writer is None else round_trip_s(self._writer.get_extra_info("socket"))
 
     def _create_reader_task(self) -> asyncio.Future[None]:
         """Pass all data to `_Frames` from now on, before the first request; no task reads."""

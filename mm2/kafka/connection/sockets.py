@@ -11,6 +11,7 @@ import contextlib
 import logging
 import socket
 import ssl
+import struct
 import sys
 from dataclasses import dataclass
 
@@ -19,6 +20,10 @@ from mm2.core.settings.client import DEFAULT_BUFFER, ClientSettings
 log = logging.getLogger(__name__)
 
 _LINUX_FACTOR = 2  # Linux doubles the size for its own bookkeeping, and reports the double (man 7 socket)
+
+_MIN_RTT = struct.Struct("=148xI")  # tcpi_min_rtt of struct tcp_info, in microseconds (linux/tcp.h)
+
+_NOT_MEASURED = 2**32 - 1
 
 _logged: set[tuple[str, str, str]] = set()
 
@@ -87,6 +92,23 @@ async def _connect_to(opened: socket.socket, address: tuple[object, ...], buffer
         opened.close()
         raise
     return opened
+
+
+def round_trip_s(opened: socket.socket | None) -> float | None:
+    """Return the smallest round trip that TCP has measured in the last minutes; None: the system does not tell.
+
+    It is not that of the broker if a proxy is in between.
+    """
+    if opened is None or not sys.platform.startswith("linux"):
+        return None
+    try:
+        info = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _MIN_RTT.size)
+    except OSError:
+        return None
+    if len(info) < _MIN_RTT.size:  # a kernel before 4.6
+        return None
+    (microseconds,) = _MIN_RTT.unpack(info)
+    return microseconds / 1_000_000 if microseconds < _NOT_MEASURED else None
 
 
 def _resize(opened: socket.socket, option: int, key: str, asked: int, client: str) -> None:

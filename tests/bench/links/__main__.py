@@ -24,7 +24,7 @@ from rich.table import Table
 from mm2.core.settings.client import SecurityProtocol
 from tests.bench.end_offsets import EndOffsets
 from tests.bench.links.rows import ROWS, Far, Row
-from tests.bench.links.wire import Wire, far, namespace, near
+from tests.bench.links.wire import far, namespace, near
 from tests.bench.screen import Screen
 from tests.bench.tools import JAVA, OURS, RunningTool, Tool
 from tests.lab.cluster import KafkaCluster
@@ -64,19 +64,16 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    """A cluster as the mirror reaches it."""
-
-    bootstrap: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Away(Tool):
     """A mirror in the namespace of nodes."""
 
     def settings(self, source: KafkaCluster, target: KafkaCluster, topic: str) -> dict[str, str]:
-        seen = (_Seen(bootstrap=cluster.bootstrap_of(LINK)) for cluster in (source, target))
-        return super(_Away, self).settings(*seen, topic)  # type: ignore[arg-type]
+        upstream, downstream = self._aliases
+        seen = {
+            f"{upstream}.bootstrap.servers": source.bootstrap_of(LINK),
+            f"{downstream}.bootstrap.servers": target.bootstrap_of(LINK),
+        }
+        return {**super(_Away, self).settings(source, target, topic), **seen}
 
 
 def _away(tool: Tool) -> _Away:
@@ -97,16 +94,14 @@ def main() -> int:
     screen = Screen(Console())
     rates: list[Rate] = []
     failed = False
-    for row in ROWS:
+    for row in (replace(one, megabytes=options.megabytes or one.megabytes) for one in ROWS):
         if not re.search(options.only, row.name):
             continue
-        if options.megabytes:
-            row = replace(row, megabytes=options.megabytes)
-        with far(BROKERS, NODE, FAR_NETWORK, row.link) as wire, _clusters(row) as (source, target):
+        with far(BROKERS, NODE, FAR_NETWORK, row.link), _clusters(row) as (source, target):
             _write(row, source, screen)
             for name in options.tools:
                 try:
-                    rates.append(_measure(row, TOOLS[name], source, target, wire, screen))
+                    rates.append(_measure(row, TOOLS[name], source, target, screen))
                 except GaveUp as error:
                     failed = True
                     screen.say(f"{row.name}: {name} failed: {error}")
@@ -148,9 +143,7 @@ def _write(row: Row, source: KafkaCluster, screen: Screen) -> None:
         writer.flush()
 
 
-def _measure(
-    row: Row, tool: _Away, source: KafkaCluster, target: KafkaCluster, wire: Wire, screen: Screen
-) -> Rate:
+def _measure(row: Row, tool: _Away, source: KafkaCluster, target: KafkaCluster, screen: Screen) -> Rate:
     records = row.megabytes * 1_000_000 // VALUE_BYTES
     with (
         RunningTool(tool, source, target, row.name) as running,

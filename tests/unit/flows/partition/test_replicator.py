@@ -321,19 +321,32 @@ def test_the_lag_in_seconds_is_the_age_of_the_first_waiting_batch() -> None:
     assert replicator.progress(50.0, WALL + 1).lag_seconds == pytest.approx(6)
 
 
-def test_slow_acknowledgements_mean_a_long_link() -> None:
+def test_batches_for_a_target_far_away_are_merged() -> None:
     replicator, _ = partition(rules=BatchRules())
-    now, offset = 0.0, 0
-    for _ in range(40):
-        arrive(replicator, data(offset, 200, 100), data(offset + 200, 200, 100))
-        offset += 400
-        for entry in send(replicator, now):
-            now += 0.2
-            replicator.acknowledged(entry, 0, now, WALL)
-    arrive(replicator, data(offset, 200, 100), data(offset + 200, 200, 100))
-    merged = replicator.next_batch(now)
-    assert merged is not None
-    assert merged.batch.count == 400
+    for is_far, count in ((False, 200), (True, 400)):
+        arrive(replicator, data(0, 200, 100), data(200, 200, 100))
+        replicator.target_is_far = is_far
+        merged = replicator.next_batch(0.0)
+        assert merged is not None
+        assert merged.batch.count == count
+        replicator, _ = partition(rules=BatchRules())
+
+
+def test_with_large_responses_one_may_be_held_while_the_next_one_is_under_way() -> None:
+    blob = data(0, 10, 100)
+    size = len(blob) + BATCH_OVERHEAD
+    replicator, _ = partition(max_held_bytes=size, most_held_bytes=3 * size)
+    replicator.expect_responses_of(size)
+    arrive(replicator, blob)
+    assert not replicator.is_full
+    arrive(replicator, data(10, 10, 100))
+    assert replicator.is_full
+    for entry in send(replicator):
+        replicator.acknowledged(entry, 0, 0.0, WALL)
+    assert not replicator.is_full, "half of it was released"
+    replicator.expect_responses_of(10 * size)
+    arrive(replicator, data(20, 10, 100), data(30, 10, 100))
+    assert replicator.is_full, "never more than the most"
 
 
 def test_after_a_long_idle_time_one_batch_is_sent_alone() -> None:

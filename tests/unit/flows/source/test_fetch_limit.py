@@ -89,14 +89,14 @@ async def test_waiting_ends_when_the_limit_is_removed_and_is_counted_once_for_al
     totals = limit.totals
     assert totals is not None
     assert totals.bytes == 100 * len(BATCH)
-    assert 0.1 <= totals.limited_s <= time.monotonic() - began + ROUNDED
+    assert 0.09 <= totals.limited_s <= time.monotonic() - began + ROUNDED  # timers may fire a little early
     limit.set_rate(None)
     await waiting
     assert limit.totals is None
     limit.set_rate(1_024)
     totals = limit.totals
     assert totals is not None
-    assert 0.1 <= totals.limited_s <= time.monotonic() - began + ROUNDED
+    assert 0.09 <= totals.limited_s <= time.monotonic() - began + ROUNDED  # timers may fire a little early
     limit.set_rate(1_024)
     assert limit.rate == 1_024
 

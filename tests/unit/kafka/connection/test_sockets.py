@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import socket
+import sys
+
 import pytest
 
 from mm2.core.settings.client import ClientSettings
-from mm2.kafka.connection.sockets import SocketBuffers, granted_report
+from mm2.kafka.connection.sockets import SocketBuffers, granted_report, round_trip_s
 
 RECEIVE, SEND = "receive.buffer.bytes", "send.buffer.bytes"
 
@@ -32,3 +35,15 @@ def test_buffers_of_a_client() -> None:
     assert not buffers.are_default
     without = SocketBuffers.of(ClientSettings(bootstrap_servers=("b1:9092", "b2:9092")), "tool")
     assert (without.client, without.are_default) == ("b1:9092,b2:9092: client tool", True)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="TCP_INFO is Linux's")
+def test_round_trip_of_tcp() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as opened:
+        measured = round_trip_s(opened)
+        assert measured is not None
+        assert 0 <= measured < 1
+    assert round_trip_s(opened) is None, "it is closed"
+    with socket.socket() as unconnected:
+        assert round_trip_s(unconnected) is None
+    assert round_trip_s(None) is None
