@@ -103,6 +103,11 @@ class TargetBatch:
         """Source offset of the last record."""
         return runs_end(self.runs) - 1
 
+    @property
+    def producer(self) -> ProducerId | None:
+        """The producer in the header; None: it has none yet."""
+        return None if self._stamped is None else self._stamped[0]
+
     def source_offset(self, index: int) -> int:
         """Source offset of the record at ``index`` in the batch."""
         for first, count in self.runs:

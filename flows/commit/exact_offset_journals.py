@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-from base64 import b64decode
 from collections.abc import Callable
-from dataclasses import replace
 
 from flows.batch.target_batch import TargetBatch
 from flows.partition.replicator import PartitionReplicator
@@ -13,7 +11,7 @@ from flows.partition.state import OffsetRange
 from mm2.core.lanes.lease import ExactOffsetsLease, PartitionLease
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
-from mm2.core.offsets.exact_offset_records import Segment, decode_segment, segment_key
+from mm2.core.offsets.exact_offset_records import ProducerEpoch, Segment, segment_from_text
 from mm2.core.wire.formats import FormatError
 
 log = logging.getLogger(__name__)
@@ -34,7 +32,6 @@ class ExactOffsetJournals:
 
     def __init__(self, lease: ExactOffsetsLease) -> None:
         self._topic = lease.topic
-        self._segments = lease.segments
         self._journals: dict[PartitionReplicator, ExactOffsetJournal] = {}
         self._removed: dict[TopicPartition, Segment] = {}
         self._changed: set[PartitionReplicator] = set()
@@ -52,7 +49,6 @@ class ExactOffsetJournals:
             partition.source,
             topic_ids=partition.topic_ids,
             last=last,
-            segments=self._segments,
             in_transactions=self.in_transactions,
         )
         return journal
@@ -63,21 +59,22 @@ class ExactOffsetJournals:
         if lease.last_segment is None:
             return removed
         try:
-            leased = decode_segment(segment_key(partition, 0), b64decode(lease.last_segment))
-        except (FormatError, ValueError) as error:  # the node has decoded it: this lane runs another version
+            leased = segment_from_text(lease.last_segment)
+        except FormatError as error:  # the node has decoded it: this lane runs another version
             log.warning(
                 "%s: ignoring the last segment of %s, which cannot be decoded: %s", self._topic, partition, error
             )
             return removed
-        if leased is None or (removed is not None and removed.sequence >= leased.sequence):
-            return removed
-        return replace(leased, index=leased.sequence % self._segments)
+        return removed if removed is not None and removed.sequence >= leased.sequence else leased
 
     def acknowledged(
         self, partition: PartitionReplicator, batch: TargetBatch, base_offset: int, checked: OffsetRange
     ) -> None:
         """The target has acknowledged a batch; ``base_offset`` is -1 if the offset is unknown."""
         journal = self._journals[partition]
+        producer = batch.producer
+        if producer is not None and producer.id >= 0:
+            journal.written_by(ProducerEpoch(producer.id, producer.epoch))
         if base_offset >= 0:
             journal.acked(batch.runs, base_offset, since=checked.start, until=checked.end)
             if journal.lost_copies is not None:

@@ -7,10 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mm2.core.naming.names import TopicPartition
-from mm2.core.offsets.copied_ranges import CopiedRange
 from mm2.core.offsets.exact_offset_records import Segment, decode_segment
 from mm2.core.offsets.exact_offsets import Bounded, Found, PartitionOffsets
+from mm2.core.offsets.segment_index import LoadedSegments
 from tests.lab.history import Content, Record, read_topic
+
+ALL = 1 << 30
+"""So many segments stay loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,16 +35,11 @@ def read_segments(bootstrap: str, topic: str) -> dict[TopicPartition, list[Segme
     return dict(found)
 
 
-def all_ranges(segment: Segment) -> list[CopiedRange]:
-    """Return the ranges of a segment, packed or not."""
-    return [*(() if segment.packed is None else segment.packed.ranges()), *segment.ranges]
-
-
 def fold(segments: Iterable[Segment]) -> PartitionOffsets:
-    """Return the map after these segments."""
-    partition = PartitionOffsets()
-    for segment in segments:
-        partition.apply(segment)
+    """Return the map after these segments, all of which are in memory."""
+    partition = PartitionOffsets(LoadedSegments(kept=ALL))
+    for place, segment in enumerate(segments):
+        partition.apply(segment, place)
     return partition
 
 

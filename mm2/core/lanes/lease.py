@@ -35,9 +35,9 @@ class PartitionLease:
 
     ``topic_ids``: the topics that ``start_offset`` refers to; topics with other IDs have to be copied from the
     beginning. ``topic_recreated``: the source topic was recreated and the stored offset is void. ``start_offset`` is
-    then the new topic's beginning, and has to be stored first. ``last_segment``: the value, in base64, of the newest
-    record in the exact offsets topic (`exact_offset_records`). ``leader_epochs``: of the source's records before
-    ``start_offset``, as far as they are known.
+    then the new topic's beginning, and has to be stored first. ``last_segment``: the partition's newest record in the
+    exact offsets topic, as `segment_text`. ``leader_epochs``: of the source's records before ``start_offset``, as far
+    as they are known.
 
     ``uncopied_of_deleted_topic``: the source offsets (first, until) of the deleted topic that were not copied, as far
     as known; None: nothing was left to copy, or the topic was not recreated. ``stopped_by``: a loss that an
@@ -85,11 +85,10 @@ class OffsetSyncsLease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExactOffsetsLease:
-    """Where exact offsets are written (partition 0 of ``topic``); each source partition keeps ``segments`` segments."""
+    """Where exact offsets are written (partition 0 of ``topic``)."""
 
     client: ClientSettings
     topic: str
-    segments: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
-from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, Segment, TopicIds
+from mm2.core.offsets.exact_offset_records import MAX_PRODUCERS, SEGMENT_RANGES, ProducerEpoch, Segment, TopicIds
 from mm2.core.offsets.leader_epochs import EpochStarts, before
 from mm2.core.offsets.packed_ranges import LIMITS, PackedRanges, PackingLimits
 
-SEGMENTS = 32  # of 1.2 KB, about 40 KB in the topic, for a partition that is all holes
-
+WAITING_SEGMENTS = 32
+"""Full segments that wait until they can be written, of 1.2 KB each."""
 
 _MARKERS = 8  # more are unlikely between a truncation of the target and the next record
 
@@ -28,7 +28,7 @@ class ExactOffsetJournal:
        where copying restarted at an earlier offset, or where a segment begins because the source's log was truncated.
     B. A range's hole contains only offsets that the copier has seen to carry no record. Offsets that it did not process
        itself, because it started after them or was not told where a batch went, belong to no range and no hole.
-    C. At most ``segments`` full segments wait to be written; those dropped in favour of newer ones are not covered.
+    C. At most ``waiting`` full segments wait to be written; those dropped in favour of newer ones are not covered.
     D. The last range and the reach lag by ``_grown`` records that continue the range on both sides: most batches do,
        and cost one comparison. `_catch_up` brings them up to date before anything else is read.
     E. The ranges of a segment are those of ``_packed``, if there are any, and then ``_ranges``. The last one, which can
@@ -41,20 +41,20 @@ class ExactOffsetJournal:
         *,
         topic_ids: TopicIds,
         last: Segment | None = None,
-        segments: int = SEGMENTS,
+        waiting: int = WAITING_SEGMENTS,
         in_transactions: bool = False,
         segment_ranges: int = SEGMENT_RANGES,
         limits: PackingLimits = LIMITS,
     ) -> None:
-        """Continue ``last``, the newest record of the partition's highest sequence. ``segments``: how many segments
-        compaction keeps. ``in_transactions``: the records are written in transactions. ``segment_ranges``: the most
-        unpacked ranges of a segment."""
+        """Continue ``last``, the newest record of the partition's highest sequence. ``waiting``: (C).
+        ``in_transactions``: the records are written in transactions. ``segment_ranges``: the most unpacked ranges of a
+        segment."""
         self._segment_ranges = segment_ranges
         self._limits = limits
         self._in_transactions = in_transactions
         self._topic_partition = topic_partition
         self._topic_ids = topic_ids
-        self._segments = segments
+        self._waiting = waiting
         self._sequence = self._era = 0
         self._before = self._reach = CopiedUpTo()
         self._empty_from = (
@@ -66,6 +66,8 @@ class ExactOffsetJournal:
         self._grown = 0
         self._truncated = -1
         self._epochs: EpochStarts = ()
+        self._producers: tuple[ProducerEpoch, ...] = ()
+        self._after_gap = False
         self._sealed: dict[int, Segment] = {}
         self._written: Segment | None = last
         self.lost_copies: tuple[int, int] | None = None
@@ -76,6 +78,7 @@ class ExactOffsetJournal:
     def _continue(self, last: Segment) -> None:
         self._sequence, self._era = last.sequence, last.era
         self._truncated, self._epochs = last.truncated, last.epochs
+        self._producers, self._after_gap = last.producers, last.after_gap
         self._before = self._reach = last.before
         self._packed = last.packed
         if last.packed is not None:
@@ -96,6 +99,7 @@ class ExactOffsetJournal:
         self._era += 1
         self._before = self._reach = CopiedUpTo()
         self._empty_from = self._through = self._truncated = -1
+        self._after_gap = False
         self._forget_ranges()
         self._sealed.clear()
 
@@ -114,6 +118,12 @@ class ExactOffsetJournal:
     def set_epochs(self, epochs: EpochStarts) -> None:
         """Set the leader epochs of the source's records; those of records that are not copied yet are not written."""
         self._epochs = epochs
+
+    def written_by(self, producer: ProducerEpoch) -> None:
+        """Set the producer of the batches that are acknowledged next."""
+        if not self._producers or self._producers[-1] != producer:
+            others = tuple(one for one in self._producers if one != producer)
+            self._producers = (*others, producer)[-MAX_PRODUCERS:]
 
     @property
     def newest(self) -> Segment:
@@ -142,6 +152,7 @@ class ExactOffsetJournal:
                 self._empty_from = self._through = until
                 return
         self._catch_up()
+        self._leave_gap(since)
         for upstream, records in runs:
             self._add(upstream, downstream, records, since)
             downstream += records
@@ -158,6 +169,7 @@ class ExactOffsetJournal:
     def passed(self, since: int, until: int) -> None:
         """Record that source offsets from ``since`` up to, not including, ``until`` carry no record."""
         self._catch_up()
+        self._leave_gap(since)
         if since > self._through:
             if self._ranges:
                 self._seal()
@@ -186,7 +198,6 @@ class ExactOffsetJournal:
     def _segment(self) -> Segment:
         segment = Segment(
             topic_partition=self._topic_partition,
-            index=self._sequence % self._segments,
             sequence=self._sequence,
             era=self._era,
             topic_ids=self._topic_ids,
@@ -196,6 +207,8 @@ class ExactOffsetJournal:
             truncated=self._truncated,
             epochs=self._epochs,
             packed=self._packed,
+            producers=self._producers,
+            after_gap=self._after_gap,
         )
         copied = before(self._epochs, segment.end)
         return segment if copied is self._epochs else replace(segment, epochs=copied)
@@ -264,6 +277,14 @@ class ExactOffsetJournal:
         self._next = -1, -1
         self._grown = 0
 
+    def _leave_gap(self, since: int) -> None:
+        """After a segment that cannot be read, everything on the target that it may contain is in doubt from here on.
+
+        Otherwise, source offsets that the segment may have would count as copied by others.
+        """
+        if self._after_gap and not self._ranges:
+            self._gone_over(since)
+
     def _gone_over(self, until: int) -> None:
         self._reach = self._reach._replace(upstream=max(self._reach.upstream, until))
         if not self._ranges:
@@ -273,9 +294,11 @@ class ExactOffsetJournal:
         sealed = self._segment()
         if sealed != self._written:
             self._sealed[sealed.sequence] = sealed
-        while len(self._sealed) > self._segments:
+        while len(self._sealed) > self._waiting:
             del self._sealed[min(self._sealed)]
         self._sequence += 1
         self._before = self._reach
         self._truncated = -1
+        self._producers = self._producers[-1:]
+        self._after_gap = False
         self._forget_ranges()

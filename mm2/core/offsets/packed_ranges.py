@@ -80,12 +80,14 @@ class Token(NamedTuple):
 
 class TargetOffset(NamedTuple):
     """Where a source offset is on the target: at ``most``, if ``exact``. Otherwise records between ``least`` and
-    ``most`` may belong to it or to the ``behind`` source offsets before it."""
+    ``most`` may belong to it or to the ``behind`` source offsets before it. ``hole``: it is in a hole, and ``most`` is
+    the first record after it."""
 
     least: int
     most: int
     behind: int
     exact: bool
+    hole: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +169,7 @@ class PackedRanges:
         end = known.downstream[at] + earlier * (ahead + records)
         if into >= step - hole:
             place = end + ahead + max(0, into - step)
-            return TargetOffset(place, place, 0, exact=True)
+            return TargetOffset(place, place, 0, exact=True, hole=into < step)
         return TargetOffset(end, end + ahead, into, exact=False)
 
     def encode(self) -> bytes:

@@ -9,11 +9,11 @@ from array import array
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, overload
 
 from mm2.core.offsets.copied_ranges import CopiedUpTo
-from mm2.core.offsets.exact_offset_records import Segment, TopicIds, decode_segment
+from mm2.core.offsets.exact_offset_records import Segment, SegmentHead, SegmentKey, TopicIds, decode_segment
 from mm2.core.wire.formats import FormatError
 
 KEPT_SEGMENTS = 2_048
@@ -102,7 +102,8 @@ class SegmentEntry:
 
     ``upstream`` and ``upstream_end`` are the lowest source offset of all its ranges and the end of the highest one,
     ``downstream`` and ``downstream_end`` those of the target; -1 if it has no ranges. ``clean``: its ranges continue
-    ``before`` and each other, so that no record is repeated, and none is in doubt. The other fields as in `Segment`.
+    ``before`` and each other, so that no record is repeated, and none is in doubt. ``hole`` is that of the first range.
+    The other fields as in `Segment`.
     """
 
     place: int
@@ -116,29 +117,55 @@ class SegmentEntry:
     downstream_end: int
     truncated: int
     topic_ids: TopicIds
-    clean: bool
+    clean: bool = True
+    hole: int = 0
+
+    @classmethod
+    def of(cls, key: SegmentKey, head: SegmentHead, *, place: int, size: int) -> SegmentEntry:
+        """Return the entry of the segment with this key and head."""
+        return cls(
+            place=place,
+            sequence=key.sequence,
+            era=key.era,
+            size=size,
+            before=head.before,
+            upstream=head.upstream,
+            downstream=head.downstream,
+            upstream_end=head.upstream_end,
+            downstream_end=head.downstream_end,
+            truncated=head.truncated,
+            topic_ids=head.topic_ids,
+            clean=head.clean,
+            hole=head.hole,
+        )
 
 
-_COLUMNS = 8
+_COLUMNS = 9
+_PLACE, _SEQUENCE, _UPSTREAM = 0, 1, 4
+
+_DEAD = 64
+"""Entries removed from the start are left in the columns until there are more, and half of them are dead: moving all
+others for each one would take too long."""
 
 
 class SegmentIndex(Sequence[SegmentEntry]):
     """The segments of one era of a partition, in the order of their sequences and of their target offsets.
 
-    All but the last one are in columns, about 70 bytes for each. A sequence that is missing is a gap. ``topic_ids`` of
-    all entries are those of the last one.
+    All but the last one are in columns, 76 bytes for each. A sequence that is missing is a gap. ``topic_ids`` of all
+    entries are those of the last one.
     """
 
-    __slots__ = ("_columns", "_exceptions", "_last", "_sizes")
+    __slots__ = ("_columns", "_dead", "_exceptions", "_last", "_sizes")
 
     def __init__(self) -> None:
         self._last: SegmentEntry | None = None
         self._columns: tuple[array[int], ...] = ()  # empty until there are two segments: most partitions have one
-        self._sizes = array("i")
-        self._exceptions: dict[int, SegmentEntry] = {}  # by sequence, what does not fit into the columns
+        self._sizes = _NO_SIZES
+        self._dead = 0
+        self._exceptions = _NO_EXCEPTIONS  # by sequence, what does not fit into the columns
 
     def __len__(self) -> int:
-        return len(self._sizes) + (self._last is not None)
+        return len(self._sizes) - self._dead + (self._last is not None)
 
     @overload
     def __getitem__(self, at: int) -> SegmentEntry: ...
@@ -150,6 +177,7 @@ class SegmentIndex(Sequence[SegmentEntry]):
         number = at + len(self) if at < 0 else at
         if not 0 <= number < len(self):
             raise IndexError(at)
+        number += self._dead
         if number == len(self._sizes):
             assert self._last is not None
             return self._last
@@ -165,6 +193,11 @@ class SegmentIndex(Sequence[SegmentEntry]):
         """The oldest segment."""
         return self[0] if len(self) else None
 
+    @property
+    def size(self) -> int:
+        """The bytes of all segments in the topic."""
+        return sum(self._sizes[self._dead :]) + (0 if self._last is None else self._last.size)
+
     def add(self, entry: SegmentEntry) -> None:
         """Add a segment after the last one, or replace the last one by a later record of it."""
         last = self._last
@@ -174,47 +207,60 @@ class SegmentIndex(Sequence[SegmentEntry]):
 
     def move(self, sequence: int, *, place: int, size: int) -> int | None:
         """Record that a later record of a segment is at ``place``. Returns the earlier place; None: it is unknown."""
-        at = self.position(sequence)
-        if at is None or at == len(self._sizes):
+        at = self._closed(sequence)
+        if at is None:
             return None
-        earlier, self._columns[0][at] = self._columns[0][at], place
+        earlier, self._columns[_PLACE][at] = self._columns[_PLACE][at], place
         self._sizes[at] = size
+        if sequence in self._exceptions:
+            self._exceptions[sequence] = replace(self._exceptions[sequence], place=place, size=size)
         return earlier
 
     def remove(self, sequence: int) -> SegmentEntry | None:
         """Remove a segment and return it; None if it is not there, or is the last one, which is never deleted."""
-        at = self.position(sequence)
-        if at is None or at == len(self._sizes):
+        at = self._closed(sequence)
+        if at is None:
             return None
         entry = self._entry(at)
-        for column in (*self._columns, self._sizes):
-            del column[at]
         self._exceptions.pop(sequence, None)
+        if at > self._dead:
+            for column in (*self._columns, self._sizes):
+                del column[at]
+            return entry
+        self._dead += 1
+        if self._dead > _DEAD and 2 * self._dead > len(self._sizes):
+            for column in (*self._columns, self._sizes):
+                del column[: self._dead]
+            self._dead = 0
         return entry
-
-    def position(self, sequence: int) -> int | None:
-        """Return the position of a segment; None if it is not there."""
-        if self._last is not None and sequence == self._last.sequence:
-            return len(self._sizes)
-        if not self._columns:
-            return None
-        at = bisect_left(self._columns[1], sequence)
-        return at if at < len(self._sizes) and self._columns[1][at] == sequence else None
 
     def by_sequence(self, sequence: int) -> SegmentEntry | None:
         """Return a segment; None if it is not there."""
-        at = self.position(sequence)
-        return None if at is None else self[at]
+        if self._last is not None and sequence == self._last.sequence:
+            return self._last
+        at = self._closed(sequence)
+        return None if at is None else self._entry(at)
 
     def upstream_of(self, sequence: int) -> int:
         """Return the lowest source offset of a segment that is there."""
         if self._last is not None and sequence == self._last.sequence:
             return self._last.upstream
-        return self._columns[4][bisect_left(self._columns[1], sequence)]
+        at = self._closed(sequence)
+        assert at is not None
+        return self._columns[_UPSTREAM][at]
+
+    def _closed(self, sequence: int) -> int | None:
+        """Return the row of a segment in the columns; None if it is not there."""
+        if not self._columns:
+            return None
+        sequences = self._columns[_SEQUENCE]
+        at = bisect_left(sequences, sequence, self._dead)
+        return at if at < len(sequences) and sequences[at] == sequence else None
 
     def _close(self, entry: SegmentEntry) -> None:
         if not self._columns:
             self._columns = tuple(array("q") for _ in range(_COLUMNS))
+            self._sizes = array("i")
         row = (
             entry.place,
             entry.sequence,
@@ -224,29 +270,39 @@ class SegmentIndex(Sequence[SegmentEntry]):
             entry.downstream,
             entry.upstream_end,
             entry.downstream_end,
+            entry.hole,
         )
         for column, number in zip(self._columns, row, strict=True):
             column.append(number)
         self._sizes.append(entry.size)
         if entry.before.doubt or entry.truncated >= 0 or not entry.clean:
+            if self._exceptions is _NO_EXCEPTIONS:
+                self._exceptions = {}
             self._exceptions[entry.sequence] = entry
 
-    def _entry(self, at: int) -> SegmentEntry:
+    def _entry(self, row: int) -> SegmentEntry:
         assert self._last is not None
-        place, sequence, reached, reached_target, *bounds = (column[at] for column in self._columns)
-        upstream, downstream, upstream_end, downstream_end = bounds
+        numbers = [column[row] for column in self._columns]
+        place, sequence, reached, reached_target, upstream, downstream, upstream_end, downstream_end, hole = numbers
         other = self._exceptions.get(sequence)
+        if other is not None:
+            return other
         return SegmentEntry(
             place=place,
             sequence=sequence,
             era=self._last.era,
-            size=self._sizes[at],
-            before=CopiedUpTo(reached, reached_target) if other is None else other.before,
+            size=self._sizes[row],
+            before=CopiedUpTo(reached, reached_target),
             upstream=upstream,
             downstream=downstream,
             upstream_end=upstream_end,
             downstream_end=downstream_end,
-            truncated=-1 if other is None else other.truncated,
+            truncated=-1,
             topic_ids=self._last.topic_ids,
-            clean=other is None or other.clean,
+            clean=True,
+            hole=hole,
         )
+
+
+_NO_SIZES = array("i")  # of all partitions with one segment
+_NO_EXCEPTIONS: dict[int, SegmentEntry] = {}

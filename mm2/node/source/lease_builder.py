@@ -25,7 +25,7 @@ from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.internal_topics import DEAD_LETTER_CONFIGS, Side, dead_letters, offset_syncs
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.connect_offsets import lost_offset, unknown_copies
-from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, UNKNOWN_IDS, TopicIds
+from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, TopicIds
 from mm2.core.topics.topic_recreated import remote_topic_recreated, source_topic_recreated
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.admin.internal_topics import ensure_internal_topic
@@ -227,7 +227,7 @@ class LeaseBuilder:
                 continue
             if not ids.may_be(segment.topic_ids) or self._is_void(partition, ids, segment):
                 continue
-            remote = remote_position(segment.decoded(partition), position)
+            remote = remote_position(segment.decoded, position)
             if remote is not None:
                 end = TopicPartition(self._remote_topic(partition.topic), partition.partition)
                 found.append(StoredEnd(source=partition, remote=end, position=position, remote_position=remote))
@@ -355,7 +355,6 @@ class LeaseBuilder:
         return ExactOffsetsLease(
             client=self._settings.clients.of(ClientRole.OFFSETS),
             topic=self._segments.topic,
-            segments=self._settings.own.offset_translation_window // SEGMENT_RANGES,
         )
 
     def _warn(self, warning: str) -> None:

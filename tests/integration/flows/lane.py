@@ -229,7 +229,7 @@ async def copying(
     lease = replace(lease, producer=producer, transactions=transactions)
     lease = replace(lease, source=source_client or lease.source, target=target_client or lease.target)
     if exact_offsets is not None:
-        lease = replace(lease, exact_offsets=ExactOffsetsLease(client=lease.target, topic=exact_offsets, segments=32))
+        lease = replace(lease, exact_offsets=ExactOffsetsLease(client=lease.target, topic=exact_offsets))
     if on_data_loss is not None:
         losses = LossesLease(client=lease.target, topic=unique_name("mm2-losses"), on_data_loss=on_data_loss)
         lease = replace(lease, losses=losses)

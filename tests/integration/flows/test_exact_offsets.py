@@ -247,7 +247,7 @@ async def test_throttling_is_an_error_only_after_a_while(start_cluster: StartClu
         last_segment=b64encode(last.value()).decode(),
     )
     async with Cluster(settings) as cluster, ControlProducer(cluster) as producer:
-        exact = ExactOffsetWriter(producer, ExactOffsetsLease(client=settings, topic=topic, segments=32))
+        exact = ExactOffsetWriter(producer, ExactOffsetsLease(client=settings, topic=topic))
         exact.add(replicator, lease)
         with set_quota(target, "producer_byte_rate", 10_000):
             await producer.send(other, 0, b"k", bytes(170_000))  # throttled for six seconds

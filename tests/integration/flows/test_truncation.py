@@ -14,7 +14,7 @@ from mm2.core.lanes.losses import LossKind
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_records import Segment
-from mm2.core.offsets.exact_offsets import Found
+from mm2.core.offsets.exact_offsets import Found, FoundKind
 from mm2.core.offsets.leader_epochs import EpochStart
 from mm2.core.settings.client import FetchSettings, OffsetReset
 from mm2.kafka.protocol.fetch_request import FetchRequest
@@ -139,10 +139,11 @@ async def test_log_truncated_and_regrown_between_two_fetches(
     segment = newest_segment(cluster_b, exact_topic, topic)
     assert (segment.truncated, [start.offset for start in segment.epochs]) == (900, [0, 900])
     offsets = fold(read_segments(cluster_b.bootstrap, exact_topic)[TopicPartition(topic, 0)])
-    positions = {899: 899, 900: 1_000, 950: 1_050, 1_249: 1_349, 1_250: 1_350}
+    positions = {899: 899, 900: 1_000, 950: 1_050, 1_249: 1_349}
     assert {upstream: offsets.look_up(upstream) for upstream in positions} == {
         upstream: Found(downstream) for upstream, downstream in positions.items()
     }
+    assert offsets.look_up(1_250) == Found(1_350, FoundKind.END)
 
 
 @pytest.mark.parametrize(

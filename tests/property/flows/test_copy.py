@@ -43,8 +43,8 @@ def judge_map(play: World, *, exact: bool) -> None:
     nothing was copied.
     """
     partition = PartitionOffsets()
-    for segment in play.journal.unwritten():
-        partition.apply(segment)
+    for number, segment in enumerate(play.journal.unwritten()):
+        partition.apply(segment, number)
     places: dict[bytes | None, list[int]] = {}
     for at, record in enumerate(play.target.records):
         places.setdefault(record.key, []).append(at)
@@ -57,7 +57,8 @@ def judge_map(play: World, *, exact: bool) -> None:
             following, latest = copies[0], min(latest, copies[-1])
         place = partition.look_up(upstream)
         if exact and places:
-            assert place == Found(following)
+            assert isinstance(place, Found)
+            assert place.offset == following
         assert (place.offset if isinstance(place, Found) else place.least or 0) <= latest
 
 

@@ -58,7 +58,7 @@ ORDERS = LaneOrders(
                 client=CLIENT, topic="mm2-offsets.A.internal", partitions=25, source_alias="A", flush_interval_ms=5000
             ),
             offset_syncs=None,
-            exact_offsets=ExactOffsetsLease(client=CLIENT, topic="mm2-exact-offsets.A.internal", segments=32),
+            exact_offsets=ExactOffsetsLease(client=CLIENT, topic="mm2-exact-offsets.A.internal"),
             partitions=(
                 PartitionLease(topic="t", partition=0, remote_topic="A.t", start_offset=None),
                 PartitionLease(

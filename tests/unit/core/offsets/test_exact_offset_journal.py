@@ -7,16 +7,27 @@ from uuid import UUID
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
 from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
-from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, Segment, TopicIds
+from mm2.core.offsets.exact_offset_records import (
+    MAX_PRODUCERS,
+    SEGMENT_RANGES,
+    ProducerEpoch,
+    Segment,
+    SegmentKey,
+    TopicIds,
+    after_gap,
+)
 from mm2.core.offsets.leader_epochs import EpochStart
-from tests.lab.exact_map import all_ranges
 
 TP = TopicPartition("orders", 0)
 IDS = TopicIds(UUID(int=1), UUID(int=2))
 
 
-def journal(last: Segment | None = None, *, ids: TopicIds = IDS, segments: int = 4) -> ExactOffsetJournal:
-    return ExactOffsetJournal(TP, topic_ids=ids, last=last, segments=segments)
+def journal(last: Segment | None = None, *, ids: TopicIds = IDS, waiting: int = 4) -> ExactOffsetJournal:
+    return ExactOffsetJournal(TP, topic_ids=ids, last=last, waiting=waiting)
+
+
+def list_of(segment: Segment) -> list[CopiedRange]:
+    return list(segment.all_ranges())
 
 
 def flushed(book: ExactOffsetJournal) -> list[Segment]:
@@ -126,12 +137,12 @@ def test_earlier_ranges_are_packed() -> None:
     (written,) = flushed(book)
     assert written.packed is not None
     assert len(written.ranges) == 9
-    assert all_ranges(written) == copied
+    assert list_of(written) == copied
     again = journal(written)
     assert again.unwritten() == ()
     copied += commits(again, 100, seed=3)
     (written,) = flushed(again)
-    assert all_ranges(written) == copied
+    assert list_of(written) == copied
     assert again.newest.before == CopiedUpTo()
 
 
@@ -139,12 +150,12 @@ def test_full_segment_starts_the_next() -> None:
     book = journal()
     copied = commits(book, 3_000)
     first, second, *_ = flushed(book)
-    assert [(segment.sequence, segment.index) for segment in (first, second)] == [(0, 0), (1, 1)]
+    assert [segment.sequence for segment in (first, second)] == [0, 1]
     assert len(first.value()) < 1_500
-    assert len(all_ranges(first)) > 1_200
+    assert len(list_of(first)) > 1_200
     last = first.ranges[-1]
     assert second.before == CopiedUpTo(last.upstream_end, last.downstream_end)
-    assert [*all_ranges(first), *all_ranges(second)] == copied[: len(all_ranges(first)) + len(all_ranges(second))]
+    assert [*list_of(first), *list_of(second)] == copied[: len(list_of(first)) + len(list_of(second))]
 
 
 def test_repeated_ranges_are_not_packed() -> None:
@@ -175,14 +186,14 @@ def test_ranges_after_doubtful_ones_are_not_packed() -> None:
 
 
 def test_unwritten_segments_are_returned_up_to_the_limit() -> None:
-    book = journal(segments=2)
+    book = journal(waiting=2)
     sealed_segments(book, 4)
     with_holes(book, 1, 4)
     assert [segment.sequence for segment in book.unwritten()] == [2, 3, 4]
     stale = book.unwritten()[0]
     book.written(stale)
     book.written(stale)
-    assert [(segment.sequence, segment.index) for segment in flushed(book)] == [(3, 1), (4, 0)]
+    assert [segment.sequence for segment in flushed(book)] == [3, 4]
 
 
 def test_restart_continues_after_the_last_segment() -> None:
@@ -350,3 +361,48 @@ def test_epochs_of_copied_records_are_written() -> None:
     (written,) = flushed(book)
     assert written.epochs == epochs
     assert journal(written).unwritten() == (), "a successor keeps them"
+
+
+def test_the_producers_of_a_segment_are_written() -> None:
+    book = journal()
+    first, second = ProducerEpoch(7, 0), ProducerEpoch(7, 1)
+    for producer in (first, first, second):
+        book.written_by(producer)
+    book.acked([(0, 10)], 0, since=0, until=10)
+    (written,) = flushed(book)
+    assert written.producers == (first, second)
+    again = journal(written)
+    again.written_by(first)
+    again.acked([(10, 10)], 10, since=10, until=20)
+    again.acked_somewhere(until=30)
+    written, following = flushed(again)
+    assert written.producers == (second, first), "the last one at the end"
+    assert following.producers == (first,), "the one that writes on"
+    for epoch in range(100):
+        again.written_by(ProducerEpoch(8, epoch))
+    assert again.newest.producers == tuple(ProducerEpoch(8, epoch) for epoch in range(100 - MAX_PRODUCERS, 100))
+
+
+def test_what_an_unreadable_segment_may_contain_is_in_doubt() -> None:
+    """Source offsets up to 100 are known, and 300 records more are on the target, some of them perhaps from 150 on."""
+    book = journal()
+    book.acked([(0, 100)], 0, since=0, until=100)
+    (last,) = flushed(book)
+    book = journal(after_gap(SegmentKey(TP, 0, 1), last))
+    assert book.newest.sequence == 2
+    book.passed(150, 151)
+    book.acked([(151, 10)], 400, since=151, until=161)
+    (written,) = flushed(book)
+    assert (written.before, written.after_gap) == (CopiedUpTo(151, 100), True)
+    assert written.progress.doubt == 290
+    book.acked_somewhere(until=170)
+    assert not book.newest.after_gap
+    assert book.newest.before == CopiedUpTo(170, 410, 290)
+
+
+def test_nothing_is_in_doubt_if_all_segments_are_unreadable() -> None:
+    book = journal(after_gap(SegmentKey(TP, 3, 8), None))
+    book.acked([(150, 10)], 400, since=150, until=160)
+    (written,) = flushed(book)
+    assert (written.era, written.sequence, written.before) == (3, 9, CopiedUpTo(150))
+    assert written.clean

@@ -21,7 +21,6 @@ from mm2.core.offsets.segment_index import (
 TP = TopicPartition("orders", 3)
 ONE = Segment(
     topic_partition=TP,
-    index=1,
     sequence=1,
     era=0,
     topic_ids=TopicIds(),
@@ -34,7 +33,7 @@ ONE = Segment(
 def entry(sequence: int, *, place: int = 0) -> SegmentEntry:
     first = 100 * sequence
     return SegmentEntry(
-        place=place or 10 * sequence,
+        place=place or 10 * sequence + 1,
         sequence=sequence,
         era=2,
         size=500 + sequence,
@@ -117,8 +116,15 @@ def test_segments_are_in_order() -> None:
     assert index[-1] == index.last == entries[2]
     assert index.first == entries[0]
     assert index[1:] == entries[1:]
-    assert [index.position(sequence) for sequence in (2, 3, 4, 5, 6, 7)] == [None, 0, 1, None, 2, None]
-    assert index.by_sequence(4) == entries[1]
+    assert [index.by_sequence(sequence) for sequence in (2, 3, 4, 5, 6, 7)] == [
+        None,
+        entries[0],
+        entries[1],
+        None,
+        entries[2],
+        None,
+    ]
+    assert index.size == 503 + 504 + 506
     assert [index.upstream_of(sequence) for sequence in (3, 4, 6)] == [300, 400, 600]
     with pytest.raises(IndexError):
         index[3]
@@ -135,7 +141,7 @@ def test_a_later_record_of_an_earlier_segment_moves_it() -> None:
     index = SegmentIndex()
     index.add(entry(1))
     index.add(entry(2))
-    assert index.move(1, place=30, size=7) == 10
+    assert index.move(1, place=30, size=7) == 11
     assert index[0] == replace(entry(1), place=30, size=7)
     assert index.move(2, place=31, size=7) is None, "the last one is replaced by `add`"
 
@@ -157,4 +163,17 @@ def test_doubt_truncation_and_repeats_are_kept() -> None:
         index.add(one)
     assert list(index) == [doubtful, truncated, entry(3)]
     index.remove(1)
-    assert list(index) == [truncated, entry(3)]
+    index.move(2, place=40, size=9)
+    assert list(index) == [replace(truncated, place=40, size=9), entry(3)]
+
+
+def test_thousands_are_removed_from_the_start() -> None:
+    index = SegmentIndex()
+    for sequence in range(1_000):
+        index.add(entry(sequence))
+    for sequence in range(998):
+        assert index.remove(sequence) == entry(sequence)
+        assert index.remove(sequence) is None
+        assert index.first == entry(sequence + 1)
+    assert list(index) == [entry(998), entry(999)]
+    assert index.size == 2 * 500 + 998 + 999

@@ -42,7 +42,7 @@ def committer(clock: Callable[[], float] = time.monotonic) -> TransactionCommitt
         source="A",
         losses=LossWriter(None, None),
         syncs=None,
-        exact=TransactionalJournals(ExactOffsetsLease(client=CLIENT, topic=EXACT.topic, segments=32), clock=clock),
+        exact=TransactionalJournals(ExactOffsetsLease(client=CLIENT, topic=EXACT.topic), clock=clock),
     )
 
 
