@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import random
 import time
 import tracemalloc
@@ -12,9 +13,8 @@ from typing import Any
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.core.offsets.checkpoints import Checkpoints, CommittedOffset, Emit
 from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
-from mm2.core.offsets.exact_offset_journal import SEGMENTS
 from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, Segment, TopicIds
-from mm2.core.offsets.exact_offsets import WINDOW, ExactOffsets
+from mm2.core.offsets.exact_offsets import ExactOffsets
 from mm2.core.offsets.offset_sync_store import OffsetSyncStore
 from mm2.core.offsets.offset_translation import Translated, Translation
 from mm2.core.policies import DefaultReplicationPolicy
@@ -42,6 +42,7 @@ DROPPED = 7  # target offsets are smaller by this
 STEP = 500  # records that a group reads between two cycles
 HOLES_EVERY = 10  # one in this many partitions belongs to a compacted topic
 HOLE_RANGES = 200  # number of ranges of such a partition
+FULL_RANGES = 1_024  # number of ranges of a partition with 32 segments
 
 _PARTITION: Table = {"partition": INT32, "offset": INT64, "epoch": INT32, "metadata": STRING, "error": INT16}
 _TOPIC: Table = {"topic": STRING, "partitions": [_PARTITION]}
@@ -79,10 +80,10 @@ class World:
 
     def exact(self, ranges: Callable[[int], int]) -> ExactOffsets:
         """Return the exact map. ``ranges`` returns the number of ranges of a partition by its number."""
-        offsets = ExactOffsets()
+        offsets, places = ExactOffsets(), itertools.count()
         for number, partition in enumerate(self.partitions):
             for segment in _segments(partition, ranges(number)):
-                offsets.apply(segment)
+                offsets.apply_record(segment.key(), segment.value(), next(places))
         return offsets
 
     def _positions(self, topic: str) -> Committed:
@@ -191,7 +192,7 @@ def some_with_holes(number: int) -> int:
 
 
 def full_window(number: int) -> int:
-    return WINDOW
+    return FULL_RANGES
 
 
 def _sync_offsets() -> Iterator[int]:
@@ -213,7 +214,6 @@ def _segments(partition: TopicPartition, count: int) -> Iterator[Segment]:
             reach, downstream = reach.after(copied), copied.downstream_end
         yield Segment(
             topic_partition=partition,
-            index=sequence % SEGMENTS,
             sequence=sequence,
             era=0,
             topic_ids=TopicIds(),

@@ -252,7 +252,6 @@ def _use_packed(data: bytes) -> None:
 
 _SEGMENT = Segment(
     topic_partition=_PARTITION,
-    index=0,
     sequence=1,
     era=2,
     topic_ids=TopicIds(),

@@ -74,7 +74,6 @@ class Stage:
         """Add a range to the exact map."""
         segment = Segment(
             topic_partition=self.source_partition(topic, partition),
-            index=0,
             sequence=0,
             era=0,
             topic_ids=TopicIds(),

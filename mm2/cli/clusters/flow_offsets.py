@@ -128,6 +128,8 @@ async def _put_together(
         told = (known.committed.get(group), there, state)
         failures += [f"group {group}: {failure}" for failure in told if isinstance(failure, ClusterError)]
         committed, from_checkpoints = known.positions(group)
+        positions = {one: at.offset for one, at in committed.items() if at is not None and at.offset >= 0}
+        translated = await translation.translated(positions)
         groups.append(
             GroupPosition(
                 group=group,
@@ -138,9 +140,9 @@ async def _put_together(
                 partitions=known.checkpoints.positions(
                     group,
                     committed,
-                    translation.translate,
+                    translated.translate,
                     {} if isinstance(there, ClusterError) else there,
-                    translation.latest,
+                    translated.latest,
                 ),
             )
         )

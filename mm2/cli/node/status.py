@@ -284,8 +284,25 @@ def _remarks(flow: FlowStatus) -> Iterator[str]:
     if dealt_with := [loss for loss in flow.losses if not loss.is_unaccepted]:
         what = "loss" if len(dealt_with) == 1 else "losses"
         yield f"{len(dealt_with)} {what} accepted or intended, see mm2 losses"
+    if (partly := _exact_in_part(flow)) is not None:
+        yield partly
     if moving:
         yield f"moving to another node: {', '.join(moving)}"
+
+
+def _exact_in_part(flow: FlowStatus) -> str | None:
+    """Return of how many partitions the exact offset map begins after the log start; None: none, or unknown."""
+    partitions = {
+        topic.topic: in_part
+        for topic in flow.topics
+        if (in_part := sum(one.exact_to_start is False for one in topic.partitions))
+    }
+    if not partitions:
+        return None
+    first = min(partitions, key=lambda topic: (-partitions[topic], topic))
+    others = f" and {counted(len(partitions) - 1, 'more topic')}" if len(partitions) > 1 else ""
+    count = counted(sum(partitions.values()), "partition")
+    return f"not all positions translate exactly: the map begins after the log start in {count} of {first}{others}"
 
 
 def _since(flow: FlowStatus, paused: str) -> str:

@@ -11,7 +11,6 @@ from pydantic import AfterValidator, BeforeValidator
 from mm2.config.grammar.java_types import (
     Boolean,
     Elements,
-    Int,
     JavaType,
     ListOf,
     Long,
@@ -31,6 +30,7 @@ from mm2.config.regex.java_regex import compile_java
 from mm2.core.lanes.losses import OnDataLoss
 from mm2.core.log_records import read_levels
 from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES
+from mm2.core.offsets.map_retention import TranslationWindow
 from mm2.core.settings.client import OffsetReset, read_start_point
 from mm2.core.settings.response_headers import ResponseHeadersError, read_header_rules
 from mm2.core.topics.topic_plan import COPY_RETURNED
@@ -44,7 +44,7 @@ SHORTEST_TOKEN = 16
 
 
 MOST_RANGES = 32_768
-"""About 1.7 MB of memory, and 1.4 MB in the topic, for a partition that is all gaps."""
+"""1.4 MB in the topic for a partition that is all gaps."""
 
 _LISTENER = re.compile(r"https?://(?:\[[0-9a-z:.%]+\]|[0-9a-z._-]*):(?P<port>[0-9]{1,5})/?", re.IGNORECASE)
 """An empty host means every interface."""
@@ -262,11 +262,17 @@ class OwnSettings(EngineSettings):
     )
 
 
-_WHOLE_SEGMENTS = require(
-    lambda ranges: ranges % SEGMENT_RANGES == 0 and SEGMENT_RANGES <= ranges <= MOST_RANGES,
-    f"must be a multiple of {SEGMENT_RANGES} from {SEGMENT_RANGES} to {MOST_RANGES}: ranges are stored in segments of "
-    f"{SEGMENT_RANGES}",
-)
+def _window(value: object) -> TranslationWindow | int:
+    text = str(value).strip()
+    if text == TranslationWindow.RETENTION:
+        return TranslationWindow.RETENTION
+    ranges = int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0
+    if ranges % SEGMENT_RANGES or not SEGMENT_RANGES <= ranges <= MOST_RANGES:
+        raise refuse(
+            f"must be retention, or a multiple of {SEGMENT_RANGES} from {SEGMENT_RANGES} to {MOST_RANGES}: ranges are "
+            f"stored in segments of {SEGMENT_RANGES}"
+        )
+    return ranges
 
 
 def _start(value: object) -> OffsetReset | int:
@@ -293,11 +299,22 @@ class OwnFlowSettings(KeyModel):
         "exact",
         "How group offsets are translated: `exact`, from stored acknowledgements, or `compatible`, as in Java.",
     )
-    offset_translation_window: Annotated[Int, _WHOLE_SEGMENTS] = flow_key(
-        "mm2.offset.translation.window",
-        1024,
-        "Size of the exact offset map of a partition: one record of at most 1.6 KB and 1.7 KB of memory for each 32. "
-        "A partition without gaps needs 1 KB; the default is exact for an hour of ten transactions a second.",
+    offset_translation_window: Annotated[TranslationWindow | int, JavaType("STRING"), BeforeValidator(_window)] = (
+        flow_key(
+            "mm2.offset.translation.window",
+            TranslationWindow.RETENTION,
+            "How far back the exact offset map goes: `retention`, to the first record that the source still has, or a "
+            "number: one record of at most 1.6 KB in its topic for each 32, of each partition. A partition without "
+            "gaps needs one record ([how far](topics.md#exact-offset-map)).",
+        )
+    )
+    offset_map_max_bytes: Annotated[
+        Long, at_least(1_048_576, "a few hundred partitions with gaps would fill it; the unit is bytes")
+    ] = flow_key(
+        "mm2.offset.map.max.bytes",
+        256 * 1024 * 1024,
+        "Maximum bytes of the exact offset map in its topic. Beyond it, the oldest records of the largest partitions "
+        "are deleted; translation of positions there is conservative.",
     )
     max_bytes_per_second: Annotated[
         OptionalLong, at_least(1_024, "a batch of a common size would take minutes; the unit is bytes")

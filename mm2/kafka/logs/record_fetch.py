@@ -9,7 +9,7 @@ from mm2.core.naming.names import TopicPartition
 from mm2.core.settings.client import IsolationLevel
 from mm2.core.topics.acls import Operation
 from mm2.kafka.client.cluster import Cluster
-from mm2.kafka.errors import BrokerError, ClusterError, check
+from mm2.kafka.errors import BrokerError, ClusterError, RequestTimedOut, check
 from mm2.kafka.logs.stored_records import Ended, StoredRecord, Written, decode, read_batches
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.fetch_request import FetchedPartition, FetchFrom, FetchRequest
@@ -92,6 +92,36 @@ async def fetch_records(
         except ClusterError as error:
             found[partition] = error
     return found
+
+
+async def fetch_record(
+    cluster: Cluster, partition: TopicPartition, offset: int, *, purpose: str
+) -> StoredRecord | None:
+    """Return the record at an offset, also one of a transaction; None if it is not there any more, or not readable.
+
+    Raises ClusterError.
+    """
+    by_leader, unknown = await cluster.by_leader([partition])
+    if unknown:
+        raise unknown[partition]
+    (leader,) = by_leader
+    answer = await fetch_records(
+        cluster,
+        leader,
+        {partition: offset},
+        isolation=IsolationLevel.READ_UNCOMMITTED,
+        purpose=purpose,
+        partition_bytes=1,
+    )
+    fetched = answer.get(partition)
+    if fetched is None:
+        raise RequestTimedOut(f"broker {leader} did not return offset {offset} of {partition}")
+    if isinstance(fetched, ClusterError):
+        if isinstance(fetched, BrokerError) and fetched.code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            return None
+        raise fetched
+    records, _ = fetched
+    return next((one for one in records if one.offset == offset and one.problem is None), None)
 
 
 def _check(cluster: Cluster, fetched: FetchedPartition, partition: TopicPartition) -> None:

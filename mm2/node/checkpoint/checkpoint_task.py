@@ -23,6 +23,7 @@ from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.core.offsets.checkpoints import Checkpoints, CommittedOffset, Emit, Outcome
 from mm2.core.offsets.offset_translation import Translation
+from mm2.core.offsets.segment_index import SegmentNotLoaded
 from mm2.core.plugins import PluginError
 from mm2.core.wire.formats import Checkpoint, FormatError
 from mm2.kafka.client.cluster import Cluster
@@ -34,7 +35,7 @@ from mm2.node.checkpoint.group_errors import GroupErrors
 from mm2.node.checkpoint.group_finder import GroupFinder, looks_every_s, remote_name
 from mm2.node.checkpoint.group_offset_sync import GroupOffsetSync
 from mm2.node.checkpoint.group_status_store import GroupStatusStore
-from mm2.node.checkpoint.translation import FlowTranslation
+from mm2.node.checkpoint.translation import FlowTranslation, TranslatedPositions
 from mm2.node.common.current_error import CurrentError
 from mm2.node.common.keep_trying import keep_trying
 from mm2.node.common.wakeup import Wakeup
@@ -68,17 +69,20 @@ class CheckpointRounds:
         *,
         translate: Callable[[TopicPartition, int], Translation],
         latest: Callable[[TopicPartition, int], int | None],
+        translated: Callable[[Mapping[TopicPartition, int]], Awaitable[TranslatedPositions]],
         write: Callable[[Sequence[Checkpoint], int], Awaitable[None]],
         is_own: Callable[[str], bool],
         read_committed: ReadCommitted = _READ_COMMITTED,
     ) -> None:
-        """``is_own`` returns whether a group is still assigned to this node, which can change at any time."""
+        """``translated`` translates positions for which ``translate`` or ``latest`` raise SegmentNotLoaded.
+        ``is_own`` returns whether a group is still assigned to this node, which can change at any time."""
         self._read_committed = read_committed
         self._source = source
         self._checkpoints = checkpoints
         self._statuses = statuses
         self._translate = translate
         self._latest = latest
+        self._translated = translated
         self._write = write
         self._is_own = is_own
         self.doing = ""
@@ -99,7 +103,7 @@ class CheckpointRounds:
         partitions = 0
         for group, committed in answers.items():
             try:
-                judged[group] = self._judge(group, committed)
+                judged[group] = await self._judge(group, committed)
             except (ClusterError, PluginError, FormatError) as error:
                 self.errors.report(group, str(error))
                 self._statuses.failed(group, str(error))
@@ -118,7 +122,7 @@ class CheckpointRounds:
                 self._statuses.judged(group, offsets, found, dict(self._checkpoints.of_group(group)))
         self.doing = "read group offsets"
 
-    def _judge(
+    async def _judge(
         self, group: str, committed: Committed | ClusterError
     ) -> tuple[Committed, Mapping[TopicPartition, Outcome]]:
         """Decide about each partition of a group.
@@ -127,7 +131,12 @@ class CheckpointRounds:
         """
         if isinstance(committed, ClusterError):
             raise committed
-        outcomes = self._checkpoints.judge(group, committed, self._translate, self._latest)
+        try:
+            outcomes = self._checkpoints.judge(group, committed, self._translate, self._latest)
+        except SegmentNotLoaded:
+            positions = {one: at.offset for one, at in committed.items() if at is not None and at.offset >= 0}
+            known = await self._translated(positions)
+            outcomes = self._checkpoints.judge(group, committed, known.translate, known.latest)
         for outcome in outcomes.values():
             if isinstance(outcome, Emit) and outcome.checkpoint.metadata:
                 outcome.checkpoint.value()  # raises if the metadata is too long for a checkpoint
@@ -381,6 +390,7 @@ class CheckpointTask:
             self._statuses,
             translate=translation.translate,
             latest=translation.latest,
+            translated=translation.translated,
             write=own.write,
             is_own=self._is_own,
         )

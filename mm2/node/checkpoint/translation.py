@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 from mm2.config.settings import FlowSettings
 from mm2.core.access.rights import on_topic
 from mm2.core.naming import internal_topics
 from mm2.core.naming.internal_topics import Side
 from mm2.core.naming.names import Flow, TopicPartition
-from mm2.core.offsets.exact_offset_records import decode_segment
+from mm2.core.offsets.exact_offset_records import Segment, decode_segment
 from mm2.core.offsets.exact_offsets import ExactOffsets
 from mm2.core.offsets.offset_sync_store import OffsetSyncStore
 from mm2.core.offsets.offset_translation import Translation
+from mm2.core.offsets.segment_index import SegmentNotLoaded
 from mm2.core.settings.client import IsolationLevel
 from mm2.core.topics.acls import Operation
-from mm2.core.wire.formats import OffsetSync
+from mm2.core.wire.formats import FormatError, OffsetSync
 from mm2.kafka.client.cluster import Cluster
-from mm2.kafka.errors import BrokerError, ClusterError, check
+from mm2.kafka.errors import BrokerError, ClusterError, RequestTimedOut, check
 from mm2.kafka.logs.compacted_log import CompactedLog
+from mm2.kafka.logs.record_fetch import fetch_record
 from mm2.kafka.logs.stored_records import StoredRecord
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.node.common.current_error import CurrentError
@@ -38,15 +44,41 @@ NOTHING_MOVED_MS = 10_000
 """If no record arrives for this long, reading a topic to its end is reported as stalled. Reading continues."""
 
 
+FETCH_S = 5.0
+"""How long a segment is waited for: without it, a translation is conservative."""
+
+UNREADABLE_S = 10.0
+"""After a segment could not be fetched, none is fetched for this long, so that a round of thousands of groups ends."""
+
+_T = TypeVar("_T")
+
+PARTITION = 0  # of the exact map's topic, which has only one
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedPositions:
+    """Translations of some positions, with segments that had to be fetched."""
+
+    _translations: Mapping[tuple[TopicPartition, int], tuple[Translation, int | None]]
+
+    def translate(self, partition: TopicPartition, offset: int) -> Translation:
+        """As `FlowTranslation.translate`, for one of the positions."""
+        return self._translations[partition, offset][0]
+
+    def latest(self, partition: TopicPartition, offset: int) -> int | None:
+        """As `FlowTranslation.latest`, for one of the positions."""
+        return self._translations[partition, offset][1]
+
+
 class FlowTranslation:
     """Translates the source offsets of one flow.
 
     ``ready`` is set once offsets can be translated as precisely as possible.
 
     Invariants: (A) no offset is translated before the offset syncs were read to their end once. (B) The exact map is
-    used only after it was read to its end, too. (C) Without the exact map, the results are the same as Java's.
-
-    Not safe for use by two asyncio tasks.
+    used only after it was read to its end, too. (C) Without the exact map, the results are the same as Java's. (D) Old
+    segments of the map are fetched when a position is in them. One that cannot be fetched makes a translation
+    conservative, and is fetched again later.
     """
 
     def __init__(self, settings: FlowSettings, source: Cluster, target: Cluster, must_read_to_end: bool) -> None:
@@ -63,7 +95,9 @@ class FlowTranslation:
         )
         self.ready = asyncio.Event()
         self._syncs_error = CurrentError(log, settings.flow, "the offset syncs have not been read yet")
-        self._offsets = ExactOffsets(window=settings.own.offset_translation_window)
+        self._offsets = ExactOffsets()
+        self._target = target
+        self._unreadable_until = 0.0
         self._exact: _Topic | None = None
         self._exact_error = CurrentError(log, settings.flow, level=logging.INFO)
         self._exact_tried = False
@@ -97,7 +131,10 @@ class FlowTranslation:
         return {topic.topic: topic.skipped.count for topic in topics}
 
     def translate(self, partition: TopicPartition, offset: int) -> Translation:
-        """Translate ``offset``, the next offset that a group reads in source ``partition``, to the target."""
+        """Translate ``offset``, the next offset that a group reads in source ``partition``, to the target.
+
+        Raises SegmentNotLoaded: then use `translated`.
+        """
         if self._exact is None or not self._exact.read:
             return self._store.translate(partition, offset)
         return self._offsets.translate(partition, offset, self._store.translate)
@@ -105,9 +142,59 @@ class FlowTranslation:
     def latest(self, partition: TopicPartition, offset: int) -> int | None:
         """Return the last target offset from which a group at ``offset`` misses no record.
 
-        None if the exact map does not contain it.
+        None if the exact map does not contain it. Raises SegmentNotLoaded: then use `translated`.
         """
         return None if self._exact is None or not self._exact.read else self._offsets.latest(partition, offset)
+
+    async def translated(self, positions: Mapping[TopicPartition, int]) -> TranslatedPositions:
+        """Translate these positions; segments that are needed are fetched."""
+        found = {}
+        for partition, offset in positions.items():
+            found[partition, offset] = await self.with_segments(partition, partial(self._both, partition, offset))
+        return TranslatedPositions(found)
+
+    def _both(self, partition: TopicPartition, offset: int) -> tuple[Translation, int | None]:
+        return self.translate(partition, offset), self.latest(partition, offset)
+
+    async def with_segments(self, partition: TopicPartition, ask: Callable[[], _T]) -> _T:
+        """Return what ``ask`` returns for a source partition, after fetching the segments that it needs."""
+        lost: list[int] = []
+        try:
+            while True:
+                try:
+                    return ask()
+                except SegmentNotLoaded as missing:
+                    self._offsets.put(partition, missing.place, await self._fetched(missing.place, lost))
+        finally:
+            for place in lost:  # to be fetched again
+                self._offsets.loaded.discard(place)
+
+    async def _fetched(self, place: int, lost: list[int]) -> Segment | None:
+        """Fetch a segment. If that fails, add it to ``lost`` and return None."""
+        assert self._exact is not None
+        topic = TopicPartition(self._exact.topic, PARTITION)
+        try:
+            if time.monotonic() < self._unreadable_until:
+                raise RequestTimedOut("it failed a moment ago")
+            async with asyncio.timeout(FETCH_S):
+                record = await fetch_record(self._target, topic, place, purpose="exact offsets")
+        except (ClusterError, TimeoutError) as error:
+            if time.monotonic() >= self._unreadable_until:
+                self._unreadable_until = time.monotonic() + UNREADABLE_S
+                reason = error if isinstance(error, ClusterError) else f"no answer within {FETCH_S:.0f} s"
+                log.warning(
+                    "%s: cannot read offset %d of %s: %s; translating positions of that part conservatively",
+                    self._flow,
+                    place,
+                    topic,
+                    reason,
+                )
+            lost.append(place)
+            return None
+        try:
+            return None if record is None else decode_segment(record.key, record.value)
+        except FormatError:
+            return None
 
     async def read_to_end(self, *, without_syncs: bool = False) -> None:
         """Read all records that the topics contain now. Raises ClusterError if the offset syncs cannot be read.
@@ -181,9 +268,7 @@ class FlowTranslation:
         self._store.apply(OffsetSync.decode(record.key, record.value))
 
     def _take_segment(self, record: StoredRecord) -> None:
-        segment = decode_segment(record.key, record.value)
-        if segment is not None:
-            self._offsets.apply(segment)
+        self._offsets.apply_record(record.key, record.value, record.offset)
 
 
 class _Topic:

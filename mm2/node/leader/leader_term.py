@@ -52,6 +52,7 @@ from mm2.node.leader.discovery import DecideStarts, TopicDiscovery
 from mm2.node.leader.fetch_share_writer import FetchShareWriter
 from mm2.node.leader.group_assignment import GroupPlan
 from mm2.node.leader.latest_start_writer import LatestStartWriter
+from mm2.node.leader.map_retention import MapRetention
 from mm2.node.leader.query_history_writer import QueryHistoryWriter
 from mm2.node.leader.remote_topics import Discovery
 from mm2.node.leader.selection_watch import SelectionWatch
@@ -59,7 +60,9 @@ from mm2.node.leader.topic_syncs import TopicSyncs
 from mm2.node.source.newest_segments import NewestSegments
 from mm2.node.source.remote_copies import RemoteCopies
 from mm2.node.source.source_offsets import StoredSourceOffsets
+from mm2.node.status.map_extents import MapExtents
 from mm2.node.status.progress import ReplicatedTopic
+from mm2.node.status.status_model import TopicStatus
 from mm2.node.store.config_store import ConfigStore
 from mm2.node.store.java_config import NotOfJavaError, read_java_config
 
@@ -296,6 +299,10 @@ class LeaderTerm:
         self._writing = asyncio.Lock()
         self._skipping = asyncio.Lock()
         self._source_offsets = source_offsets
+        self._map: MapRetention | None = None
+        if settings.own.offset_translation == EXACT and settings.enabled:
+            self._map = MapRetention(settings, source=source, target=target)
+        self._map_shown = MapExtents()
         self._groups = GroupPlan(settings, source, configs, generation=generation, put=self._put, changed=changed)
         self._query_histories = QueryHistoryWriter(settings.flow, configs, query_uses, self._put)
         self._fetch_shares = FetchShareWriter(
@@ -343,6 +350,8 @@ class LeaderTerm:
             if self._settings.enabled:
                 tasks.create_task(self._discovery.run(self._take_discovery), name=f"{self._flow} discover")
                 tasks.create_task(self._syncs.run(), name=f"{self._flow} topic syncs")
+                if self._map is not None:
+                    tasks.create_task(self._map.run(), name=f"{self._flow} exact offset map")
                 tasks.create_task(log_differences(self._settings, self._target), name=f"{self._flow} Java configs")
             if reason_for_none(self._settings) is None:
                 tasks.create_task(self._groups.run(), name=f"{self._flow} lists of groups")
@@ -561,9 +570,14 @@ class LeaderTerm:
         """The error of topic discovery, which affects the flow as a whole; None if there is none."""
         return self._discovery.error.text if self._settings.enabled else None
 
+    def with_map_extents(self, topics: Iterable[TopicStatus]) -> tuple[TopicStatus, ...]:
+        """Return the status of topics with how far back their exact offset map goes."""
+        return self._map_shown.fill(topics, {} if self._map is None else self._map.extents)
+
     def reasons(self) -> list[str]:
         """Return the errors and warnings of the leader."""
         errors = (self._publishing, self._groups.error, self._query_histories.error, self._fetch_shares.error)
         aliases = None if self._alias_check is None else self._alias_check.warning
         found = [self.error, *(one.text for one in errors), self._writer.warning, aliases, self._selection.reason]
+        found.append(None if self._map is None else self._map.error.text)
         return [*(one for one in found if one is not None), *self._discovery.warnings, *self._syncs.warnings]

@@ -118,7 +118,8 @@ class StatusBuilder:
         """Return the topics and partitions of this node; on the leader, all replicated topics."""
         listed = self._listed()
         if listed is not None:
-            return self.progress.topics(listed, self._ownership)
+            topics = self.progress.topics(listed, self._ownership)
+            return topics if self.leading is None else self.leading.with_map_extents(topics)
         return self.progress.share(self._ownership, self._remote_name, self._query_name)
 
     def elsewhere(self) -> tuple[TopicStatus, ...]:

@@ -94,6 +94,17 @@ class PartitionStatus:
         float | None,
         Field(description="seconds until the source deletes that record by its retention; null: as above, or unknown"),
     ] = None
+    exact_from: Annotated[
+        int | None,
+        Field(
+            description="source offset from which on the exact offset map knows every position, as the leader read it;"
+            " null: unknown, or mm2.offset.translation = compatible"
+        ),
+    ] = None
+    exact_to_start: Annotated[
+        bool | None,
+        Field(description="whether it knows every position from the source's log start on; null: unknown"),
+    ] = None
     # of this node since it started, also if another node copies the partition now
     counters: NotServed[PartitionCounters] = field(default_factory=PartitionCounters)
 

@@ -146,7 +146,10 @@ def _topics(
         partitions = []
         for partition in topic.partitions:
             status = _newest_status(partition, running.get((topic.topic, partition.partition), {}))
-            partitions.append(status or _unknown(partition, is_silent=partition.node in silent))
+            if status is None:
+                partitions.append(_unknown(partition, is_silent=partition.node in silent))
+            else:
+                partitions.append(_with_extent(status, partition))
         state = TaskState.FAILED if topic.error is not None else worst(one.state for one in partitions)
         yield replace(topic, state=state, partitions=tuple(partitions))
 
@@ -171,6 +174,13 @@ def _newest_status(listed: One, running: Mapping[str, One]) -> One | None:
     which is the previous owner while it moves; of several of those, the node that it is assigned to."""
     idle = (TaskState.WAITING, TaskState.STOPPED)
     return min(running.values(), key=lambda one: (one.state in idle, one.node != listed.node, one.node), default=None)
+
+
+def _with_extent(status: PartitionStatus, listed: PartitionStatus) -> PartitionStatus:
+    """Return the status with what only the leader knows: how far back the exact offset map goes."""
+    if (status.exact_from, status.exact_to_start) == (listed.exact_from, listed.exact_to_start):
+        return status
+    return replace(status, exact_from=listed.exact_from, exact_to_start=listed.exact_to_start)
 
 
 def _unknown(partition: PartitionStatus, *, is_silent: bool) -> PartitionStatus:

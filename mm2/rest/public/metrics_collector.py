@@ -64,6 +64,7 @@ class NodeCollector(Collector):
         yield from _query_families(copied)
         yield from _lag_families(flows)
         yield from _observation_families(flows, self._clock())
+        yield _map_family(status.flows)
         yield from _unreplicated_families(flows)
         yield from _flow_families(flows)
         yield from _limit_families(flows)
@@ -309,6 +310,23 @@ def _observation_families(own: Iterable[FlowStatus], now: float) -> Iterator[Met
             if topic.retention_margin_seconds is not None:
                 seconds.add_metric(labels, topic.retention_margin_seconds)
     return iter((age, records, seconds))
+
+
+def _map_family(flows: Iterable[FlowStatus]) -> Metric:
+    """Return the family of the leaders among this node's flows, which know it of all partitions."""
+    exact = GaugeMetricFamily(
+        "mm2_source_exact_from_offset",
+        "Source offset from which on the exact offset map knows every position of the partition; only on the leader of"
+        " the flow, no sample if it is unknown.",
+        labels=PARTITION,
+    )
+    for flow in flows:
+        for topic in flow.topics if flow.is_leader else ():
+            for partition in topic.partitions:
+                if partition.exact_from is not None:
+                    labels = (flow.source, flow.target, topic.remote_topic, str(partition.partition))
+                    exact.add_metric(labels, partition.exact_from)
+    return exact
 
 
 def _unreplicated_families(own: Iterable[FlowStatus]) -> Iterator[Metric]:

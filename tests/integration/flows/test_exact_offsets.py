@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -17,7 +16,7 @@ from mm2.core.lanes.lease import ExactOffsetsLease, PartitionLease
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
-from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, Segment
+from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, Segment, segment_text
 from mm2.core.settings.client import ClientSettings, FetchSettings, IsolationLevel, OffsetReset
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.logs.control_producer import ControlProducer
@@ -118,7 +117,7 @@ async def test_successor_continues_the_range(
         stored = await first.drained()
     write(cluster_a.bootstrap, topic, plain(600, first=600))
     (known,) = read_segments(cluster_b.bootstrap, exact_topic).values()
-    segments = {TopicPartition(topic, 0): b64encode(known[-1].value()).decode()}
+    segments = {TopicPartition(topic, 0): segment_text(known[-1].key(), known[-1].value())}
     async with copying(
         cluster_a, cluster_b, {topic: 1}, starts=stored, predecessor=first, exact_offsets=exact_topic, segments=segments
     ) as second:
@@ -159,7 +158,7 @@ async def test_killed_and_repeating_source_tasks(
             await until(reached, COPIED, "some records are copied and stored")
             before, starts = source_task, {TopicPartition(topic, 0): source_task.partition(topic).stored}
         known = read_segments(cluster_b.bootstrap, exact_topic).get(TopicPartition(topic, 0))
-        segments = {TopicPartition(topic, 0): b64encode(known[-1].value()).decode()} if known else {}
+        segments = {TopicPartition(topic, 0): segment_text(known[-1].key(), known[-1].value())} if known else {}
     async with copying(
         cluster_a,
         cluster_b,
@@ -231,7 +230,6 @@ async def test_throttling_is_an_error_only_after_a_while(start_cluster: StartClu
     replicator, _ = partition()
     last = Segment(
         topic_partition=replicator.source,
-        index=0,
         sequence=0,
         era=0,
         topic_ids=UNKNOWN_IDS,
@@ -244,7 +242,7 @@ async def test_throttling_is_an_error_only_after_a_while(start_cluster: StartClu
         partition=replicator.source.partition,
         remote_topic=replicator.target.topic,
         start_offset=10,
-        last_segment=b64encode(last.value()).decode(),
+        last_segment=segment_text(last.key(), last.value()),
     )
     async with Cluster(settings) as cluster, ControlProducer(cluster) as producer:
         exact = ExactOffsetWriter(producer, ExactOffsetsLease(client=settings, topic=topic))

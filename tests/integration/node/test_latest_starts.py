@@ -164,7 +164,6 @@ async def test_no_end_is_stored_for_a_partition_with_copies_whose_offset_is_gone
     write(cluster_b.bootstrap, remote, [Outgoing(key=b"k", value=b"v", partition=2)])
     segment = Segment(
         topic_partition=copied,
-        index=0,
         sequence=0,
         era=0,
         topic_ids=TopicIds(uuid4(), uuid4()),

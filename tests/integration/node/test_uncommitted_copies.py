@@ -156,7 +156,6 @@ async def test_without_an_answer_the_stored_offset_counts(
 def test_remote_position_of_a_stored_offset() -> None:
     segment = Segment(
         topic_partition=TopicPartition("orders", 0),
-        index=0,
         sequence=0,
         era=0,
         topic_ids=UNKNOWN_IDS,

@@ -6,6 +6,7 @@ from pathlib import Path
 from mm2.config.load import load
 from mm2.core.coordination.session_keys import KeyRules
 from mm2.core.naming.names import Flow
+from mm2.core.offsets.map_retention import TranslationWindow
 from mm2.core.policies import DefaultReplicationPolicy, IdentityReplicationPolicy
 from mm2.core.settings.client import OffsetReset
 from tests.unit.config.files import flow, loaded, settings
@@ -124,10 +125,19 @@ def test_start_of_partitions_without_offset(tmp_path: Path) -> None:
 def test_window_of_exact_translation(tmp_path: Path) -> None:
     lines = "mm2.offset.translation.window = 32768\nA->B.mm2.offset.translation.window = 32\n"
     assert [flow.own.offset_translation_window for flow in settings(tmp_path, lines).flows] == [32, 32_768]
-    assert flow(tmp_path).own.offset_translation_window == 1_024
-    for wrong in (0, 31, 33, 65_536):
+    assert flow(tmp_path).own.offset_translation_window is TranslationWindow.RETENTION
+    written = flow(tmp_path, "mm2.offset.translation.window = retention\n")
+    assert written.own.offset_translation_window is TranslationWindow.RETENTION
+    for wrong in ("0", "31", "33", "65536", "-32", "forever", ""):
         (problem,) = loaded(tmp_path, f"mm2.offset.translation.window = {wrong}\n").problems
-        assert "must be a multiple of 32 from 32 to 32768" in str(problem)
+        assert "must be retention, or a multiple of 32 from 32 to 32768" in str(problem)
+
+
+def test_bytes_of_the_exact_offset_map(tmp_path: Path) -> None:
+    assert flow(tmp_path).own.offset_map_max_bytes == 256 * 1024 * 1024
+    assert flow(tmp_path, "A->B.mm2.offset.map.max.bytes = 1048576\n").own.offset_map_max_bytes == 1_048_576
+    (problem,) = loaded(tmp_path, "mm2.offset.map.max.bytes = 1024\n").problems
+    assert "at least 1048576" in str(problem)
 
 
 def test_settings_can_be_pickled(tmp_path: Path) -> None:

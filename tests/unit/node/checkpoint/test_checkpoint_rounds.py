@@ -29,6 +29,7 @@ async def test_a_failed_write_is_reported_as_a_failed_write() -> None:
         unused,
         translate=unused,
         latest=unused,
+        translated=unused,
         write=write,
         is_own=lambda _: True,
         read_committed=no_offsets,

@@ -26,7 +26,7 @@ ORDERS = TopicPartition("orders", 0)
 FOUND = Discovery(
     topics=(ReplicatedTopic(topic="orders", remote_topic="A.orders", partitions=1),), partitions=(ORDERS,)
 )
-COPIED = NewestSegment(0, TopicIds(uuid4(), uuid4()), b"", 25, ())
+COPIED = NewestSegment(0, TopicIds(uuid4(), uuid4()), b"", b"", 25, ())
 
 
 class NoOffsets(StoredSourceOffsets):
