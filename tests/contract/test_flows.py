@@ -25,6 +25,8 @@ async def test_response_fields(serve: Serve) -> None:
         last_lag_records=7,
         retention_margin_records=5,
         retention_margin_seconds=60.5,
+        exact_from=12,
+        exact_to_start=False,
     )
     copied = partition(0, source_task=2, node="node-1")
     replicating = flow(
@@ -85,6 +87,8 @@ async def test_response_fields(serve: Serve) -> None:
                             "lag_records_at_most": None,
                             "retention_margin_records": None,
                             "retention_margin_seconds": None,
+                            "exact_from": None,
+                            "exact_to_start": None,
                         },
                         {
                             "partition": 1,
@@ -105,6 +109,8 @@ async def test_response_fields(serve: Serve) -> None:
                             "lag_records_at_most": None,
                             "retention_margin_records": 5,
                             "retention_margin_seconds": 60.5,
+                            "exact_from": 12,
+                            "exact_to_start": False,
                         },
                     ],
                     "retention_margin_records": 5,

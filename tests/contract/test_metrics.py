@@ -340,3 +340,19 @@ async def test_scrapes_do_not_block_the_event_loop(serve: Serve) -> None:
     assert answer.text.count("\nmm2_source_records_total{") == 5_000
     assert threads
     assert threading.get_ident() not in threads
+
+
+async def test_how_far_back_the_exact_offset_map_goes(serve: Serve) -> None:
+    """Only the leader knows it, of the partitions of all nodes; what is unknown has no sample."""
+    orders = topic("orders", partition(0, node="node-1", exact_from=0), partition(1, node="node-2", exact_from=700))
+    users = topic("users", partition(0, node="node-2"))
+    members = (member("node-1", leads=True), member("node-2"))
+    of_leader = flow(orders, users, members=members)
+    name, labels = "mm2_source_exact_from_offset", {"source": "A", "target": "B", "topic": "A.orders"}
+    found = series((await (await serve(node(of_leader))).get("/metrics")).text)
+    assert {key: value for key, value in found.items() if key[0] == name} == {
+        labelled(name, **labels, partition="0"): 0,
+        labelled(name, **labels, partition="1"): 700,
+    }
+    found = series((await (await serve(node(replace(of_leader, is_leader=False)))).get("/metrics")).text)
+    assert not [key for key in found if key[0] == name]

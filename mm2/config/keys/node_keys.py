@@ -305,7 +305,7 @@ class OwnFlowSettings(KeyModel):
             TranslationWindow.RETENTION,
             "How far back the exact offset map goes: `retention`, to the first record that the source still has, or a "
             "number: one record of at most 1.6 KB in its topic for each 32, of each partition. A partition without "
-            "gaps needs one record ([how far](topics.md#exact-offset-map)).",
+            "gaps needs one record ([how far](topics.md#how-far-back-translation-is-exact)).",
         )
     )
     offset_map_max_bytes: Annotated[

@@ -282,10 +282,11 @@ def _look_up(segment: Segment, part: Part, upstream: int, *, complete: bool) -> 
             packed = _packed_before(packed, part.upstream_end)
         if packed.upstream <= upstream < packed.upstream_end:
             place = packed.find(upstream)
-            if place.most < part.downstream_end:
-                if not place.exact:
-                    return Bounded(place.least, place.most, place.behind)
-                return Found(place.most, FoundKind.NEXT if place.hole else FoundKind.RECORD)
+            if place.most >= part.downstream_end:  # the segment was written again, and is another one
+                return Bounded(part.downstream, part.downstream_end, upstream - part.upstream)
+            if not place.exact:
+                return Bounded(place.least, place.most, place.behind)
+            return Found(place.most, FoundKind.NEXT if place.hole else FoundKind.RECORD)
         end = CopiedRange(packed.upstream_end, packed.downstream_end, 0)
     ranges = segment.ranges if complete else tuple(_clipped(segment.ranges, part))
     at = bisect_right(ranges, upstream, key=_upstream) - 1
@@ -475,6 +476,7 @@ class PartitionOffsets:
     __slots__ = (
         "_counting",
         "_era",
+        "_gap_sequence",
         "_has_gap",
         "_index",
         "_loaded",
@@ -492,7 +494,8 @@ class PartitionOffsets:
         self._counting = PartStore(self._index)
         self._repeat: PartStore | None = None
         self._reach = _NO_PROGRESS
-        self._has_gap = False  # a record since the newest segment could not be read
+        self._has_gap = False  # a record since the newest segment could not be read: that of this sequence
+        self._gap_sequence = -1
         self._whole = False  # the newest segment is a part of those that count, as a whole
 
     @property
@@ -534,6 +537,8 @@ class PartitionOffsets:
         if last is None or key.sequence > last.sequence + 1 or (self._has_gap and key.sequence > last.sequence):
             self._pass_gap(head)
         known = last if last is not None and last.sequence == key.sequence else None
+        if key.sequence >= self._gap_sequence:
+            self._has_gap = False
         self._pin(last, known, content, place)
         if known is None:
             self._begin(key, head)
@@ -558,7 +563,7 @@ class PartitionOffsets:
             self._start_era(key.era)
         last = self._index.last
         if key.era == self._era and (last is None or key.sequence >= last.sequence):
-            self._has_gap = True
+            self._has_gap, self._gap_sequence = True, key.sequence
             for store in (self._counting, self._repeat):
                 if store is not None:
                     store.through = -1  # what follows is unknown
@@ -593,6 +598,7 @@ class PartitionOffsets:
         self._repeat = None
         self._reach = _NO_PROGRESS
         self._has_gap = False
+        self._gap_sequence = -1
 
     def _pin(
         self, last: SegmentEntry | None, known: SegmentEntry | None, content: Segment | EncodedSegment, place: Place
@@ -607,7 +613,6 @@ class PartitionOffsets:
     def _pass_gap(self, head: SegmentHead) -> None:
         """Continue after segments that were deleted, or cannot be read, perhaps not by the next one's writer either."""
         self._repeat = None
-        self._has_gap = False
         if not (head.after_gap and head.before.downstream < 0 <= self._reach.downstream):
             self._reach = head.before
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -13,7 +12,7 @@ import pytest
 from mm2.core.lanes.losses import LossKind
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
-from mm2.core.offsets.exact_offset_records import Segment
+from mm2.core.offsets.exact_offset_records import Segment, segment_text
 from mm2.core.offsets.exact_offsets import Found, FoundKind
 from mm2.core.offsets.leader_epochs import EpochStart
 from mm2.core.settings.client import FetchSettings, OffsetReset
@@ -178,7 +177,7 @@ async def test_log_truncated_while_no_source_task_runs(
         starts=stored,
         predecessor=first,
         exact_offsets=exact_topic,
-        segments={place: b64encode(segment.value()).decode()},
+        segments={place: segment_text(segment.key(), segment.value())},
         epochs={place: segment.epochs},
         fetch=NO_RESET,
     ) as second:

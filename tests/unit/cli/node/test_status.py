@@ -304,3 +304,29 @@ def test_topics_whose_records_the_source_soon_deletes() -> None:
         "  ! topic t4: A deletes records that are not copied in 4 h, by its retention",
         "  ! A soon deletes records of 3 more topics",
     ]
+
+
+@pytest.mark.parametrize(
+    ("in_part", "expected"),
+    [
+        ({}, None),
+        ({"orders": 2}, "2 partitions of orders"),
+        ({"orders": 1, "bills": 3, "users": 1}, "5 partitions of bills and 2 more topics"),
+    ],
+)
+def test_partitions_whose_exact_offset_map_begins_after_the_log_start(
+    in_part: dict[str, int], expected: str | None
+) -> None:
+    """Nothing is shown of partitions that are exact, or of which it is unknown."""
+    topics = [
+        topic(
+            name,
+            partition(8, exact_from=5, exact_to_start=True),
+            partition(9),
+            *(partition(number, exact_from=5, exact_to_start=False) for number in range(in_part.get(name, 0))),
+        )
+        for name in ("bills", "orders", "users")
+    ]
+    shown = [line for line in lines(view(node(flow(*topics)))) if "translate exactly" in line]
+    text = f"  not all positions translate exactly: the map begins after the log start in {expected}"
+    assert shown == ([] if expected is None else [text])

@@ -254,3 +254,8 @@ def test_numbers_longer_than_64_bits_are_rejected() -> None:
     assert Fields("number", encode_unsigned(2**63 - 1)).unsigned("n") == 2**63 - 1
     with pytest.raises(FormatError, match="longer than 64 bits"):
         Fields("number", encode_unsigned(2**70)).unsigned("n")
+
+
+def test_all_ranges() -> None:
+    assert list(SEGMENT.all_ranges()) == list(SEGMENT.ranges)
+    assert list(replace(SEGMENT, packed=PACKED).all_ranges()) == [CopiedRange(500, 400, 99), *SEGMENT.ranges]

@@ -8,15 +8,18 @@ import tracemalloc
 from dataclasses import replace
 from itertools import count
 
+import pytest
+
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
 from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
-from mm2.core.offsets.exact_offset_records import Segment, TopicIds
+from mm2.core.offsets.exact_offset_records import Segment, SegmentKey, TopicIds
 from mm2.core.offsets.exact_offsets import Bounded, ExactOffsets, Found, FoundKind, PartitionOffsets, combine
 from mm2.core.offsets.offset_sync_store import OffsetSyncStore
 from mm2.core.offsets.offset_translation import NO_SYNC, NOT_READY, TooOld, Translated
 from mm2.core.offsets.packed_ranges import PackedRanges
-from mm2.core.wire.formats import OffsetSync
+from mm2.core.offsets.segment_index import LoadedSegments, SegmentNotLoaded
+from mm2.core.wire.formats import FormatError, OffsetSync
 
 TP = TopicPartition("orders", 0)
 
@@ -307,3 +310,183 @@ def test_partitions_without_an_entry_are_translated_by_syncs() -> None:
     flow.apply(segment(CopiedRange(0, 0, 10)), 0)
     assert flow.translate(TopicPartition("orders", 1), 5, lambda *_: NO_SYNC) is NO_SYNC
     assert flow.translate(TP, 15, lambda *_: NO_SYNC) == Translated(offset=10, behind=5)
+
+
+def with_pack(
+    ranges: list[CopiedRange], packed: int, *, sequence: int = 0, before: CopiedUpTo | None = None
+) -> Segment:
+    return replace(segment(*ranges[packed:], sequence=sequence, before=before), packed=PackedRanges.of(ranges[:packed]))
+
+
+REPEATED = [*COMMITS[:40], CopiedRange(3_950, 4_040, 60)]
+"""The last fifty of 4,000 records are copied again, and ten more."""
+
+
+def test_a_segment_that_is_repeated_in_part_after_its_pack_has_grown() -> None:
+    for first in (20, 36):
+        partition = known(segment(*COMMITS[:first]))
+        apply(partition, with_pack(REPEATED, 30))
+        assert offsets(partition, 250, 3_949, 3_950, 4_009) == [252, 3_949 + 39, 4_040, 4_099]
+        assert partition.entries[-1].clean is False
+
+
+def test_a_new_segment_that_has_a_pack_and_a_repeat() -> None:
+    before = CopiedUpTo(0, 0)
+    partition = known(with_pack(REPEATED, 30, before=before))
+    assert offsets(partition, 250, 3_949, 3_950, 4_009) == [252, 3_949 + 39, 4_040, 4_099]
+    after = CopiedUpTo(4_010, 4_100)
+    apply(partition, segment(CopiedRange(4_010, 4_100, 10), sequence=1, before=after))
+    assert offsets(partition, 250, 4_015) == [252, 4_105]
+    assert partition.exact_from == 0
+    assert partition.size == 0, "the size is that of records"
+
+
+def records(*written: Segment) -> ExactOffsets:
+    flow = ExactOffsets(LoadedSegments(kept=0))
+    for place, one in enumerate(written):
+        flow.apply_record(one.key(), one.value(), place)
+    return flow
+
+
+THREE = [
+    segment(
+        CopiedRange(100 * sequence, 90 * sequence, 90, 10 if sequence else 0),
+        sequence=sequence,
+        before=CopiedUpTo(100 * sequence - 10, 90 * sequence) if sequence else None,
+    )
+    for sequence in range(3)
+]
+
+
+def test_ranges_of_old_segments_are_asked_for() -> None:
+    flow = records(*THREE)
+    assert [entry.place for entry in flow.entries(TP)] == [0, 1, 2]
+    assert flow.entries(TopicPartition("orders", 1)) == ()
+    assert flow.look_up(TP, 250) == Found(230)
+    with pytest.raises(SegmentNotLoaded) as missing:
+        flow.look_up(TP, 150)
+    assert missing.value.place == 1
+    assert flow.look_up(TP, 195) == Found(180, FoundKind.NEXT), "by the bounds of segments"
+
+
+def test_a_fetched_segment_counts_only_if_it_is_that_of_the_index() -> None:
+    flow = ExactOffsets(LoadedSegments(kept=5))
+    for place, one in enumerate(THREE):
+        flow.apply_record(one.key(), one.value(), place)
+    others = (None, THREE[0], replace(THREE[1], era=4), replace(THREE[1], topic_partition=TopicPartition("bills", 0)))
+    for other in others:
+        flow.put(TP, 1, other)
+        assert flow.look_up(TP, 150) == Bounded(90, 180, 50)
+    flow.put(TP, 1, THREE[1])
+    assert flow.look_up(TP, 150) == Found(140)
+
+
+def test_a_segment_that_is_written_again_is_found_at_its_new_place() -> None:
+    flow = records(*THREE)
+    flow.apply_record(THREE[1].key(), THREE[1].value(), 7)
+    flow.apply_record(THREE[1].key(), THREE[1].value(), 7)
+    assert [entry.place for entry in flow.entries(TP)] == [0, 7, 2]
+    flow.apply_record(THREE[0].key(), THREE[0].value(), 8)
+    assert [entry.place for entry in flow.entries(TP)] == [8, 7, 2]
+    late = records(THREE[0], THREE[2])
+    late.apply_record(THREE[1].key(), THREE[1].value(), 5)
+    assert [entry.sequence for entry in late.entries(TP)] == [0, 2], "too late: the next one was taken without it"
+
+
+def test_deleted_segments() -> None:
+    flow = records(*THREE)
+    for gone in (TopicPartition("bills", 0), TP):
+        flow.apply_record(SegmentKey(gone, 0, 0).encode(), None, 9)
+    for other in (SegmentKey(TP, 0, 0), SegmentKey(TP, 3, 1), SegmentKey(TP, 0, 2)):
+        flow.apply_record(other.encode(), None, 9)
+    assert [entry.sequence for entry in flow.entries(TP)] == [1, 2], "the newest stays"
+    assert flow.look_up(TP, 50) == Bounded(most=90)
+    assert flow.partitions[TP].exact_from == 90
+    assert flow.partitions[TP].size == sum(len(one.key()) + len(one.value()) for one in THREE[1:])
+
+
+def test_a_segment_of_a_repeat_is_deleted() -> None:
+    repeat = segment(CopiedRange(80, 100, 5), sequence=1, before=CopiedUpTo(100, 100))
+    more = segment(CopiedRange(85, 105, 5), sequence=2, before=CopiedUpTo(100, 105))
+    flow = records(segment(CopiedRange(0, 0, 100)), repeat, more)
+    flow.apply_record(repeat.key(), None, 9)
+    assert [entry.sequence for entry in flow.entries(TP)] == [0, 2]
+
+
+OTHER_VERSION = b"\0\7"
+
+
+def unreadable(flow: ExactOffsets, key: SegmentKey, value: bytes = OTHER_VERSION) -> None:
+    with pytest.raises(FormatError):
+        flow.apply_record(key.encode(), value, 99)
+
+
+def test_a_newest_segment_that_cannot_be_read() -> None:
+    """What follows the readable ones is unknown, until the segment is written again."""
+    flow = records(*THREE)
+    assert flow.look_up(TP, 290) == Found(270, FoundKind.END)
+    unreadable(flow, SegmentKey(TP, 0, 3))
+    assert flow.look_up(TP, 290) == Bounded(least=270)
+    assert flow.look_up(TP, 250) == Found(230)
+    following = segment(CopiedRange(300, 270, 90, 10), sequence=3, before=CopiedUpTo(290, 270))
+    flow.apply_record(following.key(), following.value(), 100)
+    assert flow.look_up(TP, 295) == Found(270, FoundKind.NEXT)
+    unreadable(flow, SegmentKey(TP, 0, 3))
+    assert flow.look_up(TP, 390) == Bounded(least=360)
+    flow.apply_record(following.key(), following.value(), 101)
+    assert flow.look_up(TP, 390) == Found(360, FoundKind.END)
+    unreadable(flow, SegmentKey(TP, 0, 1))
+    assert flow.look_up(TP, 390) == Found(360, FoundKind.END), "an old one"
+    unreadable(flow, SegmentKey(TP, 0, 6))
+    empty = segment(sequence=5, before=CopiedUpTo(390, 360, 3))
+    flow.apply_record(empty.key(), empty.value(), 102)
+    assert flow.look_up(TP, 390) == Bounded(least=360)
+
+
+def test_a_segment_in_between_that_cannot_be_read() -> None:
+    flow = records(THREE[0])
+    unreadable(flow, SegmentKey(TP, 0, 1))
+    flow.apply_record(THREE[2].key(), THREE[2].value(), 2)
+    assert flow.look_up(TP, 150) == Bounded(90, 180, 60)
+    assert flow.look_up(TP, 250) == Found(230)
+    assert flow.partitions[TP].exact_from == 190
+
+
+def test_what_follows_a_gap_is_in_doubt_if_its_writer_does_not_know_better() -> None:
+    """The writer could not read any segment; the reader knows the progress before the gap."""
+    flow = records(segment(CopiedRange(0, 0, 100)))
+    unreadable(flow, SegmentKey(TP, 0, 1))
+    after = replace(segment(CopiedRange(150, 200, 30), sequence=2, before=CopiedUpTo(150)), after_gap=True)
+    flow.apply_record(after.key(), after.value(), 2)
+    assert flow.look_up(TP, 160) == Bounded(least=100, behind=60), "100 target offsets before it are unknown"
+    grown = replace(after, ranges=(CopiedRange(150, 200, 100),))
+    flow.apply_record(grown.key(), grown.value(), 3)
+    assert flow.look_up(TP, 160) == Found(210)
+
+
+def test_a_gap_of_another_era() -> None:
+    flow = records(*THREE)
+    unreadable(flow, SegmentKey(TP, 1, 3))
+    assert flow.look_up(TP, 250) == Bounded()
+    unreadable(flow, SegmentKey(TP, 0, 2))
+    in_era = segment(CopiedRange(5, 0, 10), sequence=4, era=1)
+    flow.apply_record(in_era.key(), in_era.value(), 7)
+    assert flow.look_up(TP, 7) == Found(2)
+
+
+def test_a_damaged_segment_whose_ranges_are_needed() -> None:
+    """Its head says that it repeats records, so that the reader decodes it."""
+    repeating = segment(CopiedRange(0, 0, 100), CopiedRange(90, 100, 5))
+    flow = ExactOffsets()
+    unreadable(flow, SegmentKey(TP, 0, 0), repeating.value()[:-6])
+    assert flow.look_up(TP, 50) == Bounded()
+    again = segment(CopiedRange(90, 105, 20), sequence=1, before=CopiedUpTo(100, 105))
+    flow.apply_record(again.key(), again.value(), 1)
+    assert flow.look_up(TP, 105) == Found(120)
+
+
+def test_progress_through_segments_without_ranges() -> None:
+    empty = segment(sequence=1, before=CopiedUpTo(120, 100))
+    partition = known(segment(CopiedRange(0, 0, 100), before=CopiedUpTo(0, 0)), empty)
+    assert partition.progress == CopiedUpTo(120, 100)
+    assert PartitionOffsets().exact_from is None

@@ -207,8 +207,9 @@ def test_deleted_segments() -> None:
     stored.index.remove(398)
     assert store.look_up(3_985, stored.loaded) == Bounded(3_979, 3_990, 5)
     assert store.exact_from == 3_990
-    store.drop(5)
-    assert len(store) == 2
+    for gone in (5, 398):
+        store.drop(gone)
+        assert len(store) == 2
     store.drop(399)
     assert store.exact_from == 3_970
 
@@ -245,3 +246,26 @@ def test_a_segment_that_was_written_again_without_its_last_ranges() -> None:
     store.append(Part(sequence, 5, 5, 20, 20))
     store.append(part(stored.segment([CopiedRange(20, 20, 5)]), CopiedRange(20, 20, 5)))
     assert store.look_up(7, stored.loaded) == Bounded(5, 20, 2)
+
+
+def test_packed_ranges_with_gaps_that_are_no_holes() -> None:
+    stored = Stored()
+    store = PartStore(stored.index)
+    ranges = irregular(60)
+    whole = Part(
+        stored.segment(ranges, packed=40),
+        *(ranges[0].upstream, ranges[0].downstream, ranges[-1].upstream_end, ranges[-1].downstream_end),
+        ranges[0].hole,
+    )
+    store.append(whole)
+    for upstream in range(ranges[-1].upstream_end):
+        assert store.look_up(upstream, stored.loaded) == expected(ranges, upstream, store.through), upstream
+
+
+def test_another_segment_than_that_of_the_part() -> None:
+    """It has ranges where the part ends already."""
+    stored = Stored()
+    store = PartStore(stored.index)
+    store.append(Part(stored.segment(clean(30), packed=20), 1, 0, 191, 50))
+    assert store.look_up(95, stored.loaded) == Bounded(0, 50, 94)
+    assert store.look_up(45, stored.loaded) == Found(44)

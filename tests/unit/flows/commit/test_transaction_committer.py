@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from base64 import b64encode
 from collections.abc import Callable
 from uuid import UUID
 
@@ -25,7 +24,7 @@ from mm2.core.lanes.losses import Loss, LossKind
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.connect_offsets import decode_offset
 from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
-from mm2.core.offsets.exact_offset_records import TopicIds, decode_segment
+from mm2.core.offsets.exact_offset_records import TopicIds, decode_segment, segment_text
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.errors import RequestTimedOut
 from tests.unit.flows.replicators import WALL, RecordingListener, arrive, data, replicator_of
@@ -112,7 +111,7 @@ def test_no_exact_offset_of_a_recreated_topic_before_its_beginning_is_stored() -
     journal = ExactOffsetJournal(SOURCE, topic_ids=OLD)
     journal.acked(((0, 100),), 0, since=0, until=100)
     loss = Loss(topic="orders", partition=3, first=100, until=200, reason="", kind=LossKind.TOPIC_RECREATED)
-    last = b64encode(journal.newest.value()).decode()
+    last = segment_text(journal.newest.key(), journal.newest.value())
     stopped = lease_from(0, topic_recreated=True, topic_ids=NEW, last_segment=last, stopped_by=loss)
     assert added(commits, stopped).needs_initial_commit
     assert commits.prepare([]) == {}

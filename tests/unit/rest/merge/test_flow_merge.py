@@ -372,3 +372,12 @@ def test_what_limits_the_flow_is_that_of_all_partitions() -> None:
     silent = merge_flow(own, {"b": "does not answer"})
     assert silent.limited_by == "limited by the source: fetch responses, 100 % of the last 10 s"
     assert merge_flow(A, {"b": B}).limited_by == "no data for the last minute"
+
+
+def test_b_how_far_back_the_exact_offset_map_goes_is_known_to_the_leader() -> None:
+    listed = replace(assigned_to(1, "b"), exact_from=70, exact_to_start=False)
+    own = share("a", leader(topic("orders", copied(0, "a", exact_from=0, exact_to_start=True), listed)))
+    merged = merge_flow(own, {"b": share("b", follower())})
+    (orders,) = merged.topics
+    assert [(one.exact_from, one.exact_to_start) for one in orders.partitions] == [(0, True), (70, False)]
+    assert orders.partitions[1].position is not None
