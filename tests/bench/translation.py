@@ -17,6 +17,7 @@ from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, Segment, Topic
 from mm2.core.offsets.exact_offsets import ExactOffsets
 from mm2.core.offsets.offset_sync_store import OffsetSyncStore
 from mm2.core.offsets.offset_translation import Translated, Translation
+from mm2.core.offsets.segment_index import LoadedSegments
 from mm2.core.policies import DefaultReplicationPolicy
 from mm2.core.wire.formats import Checkpoint, OffsetSync
 from mm2.kafka.protocol.group_offset_requests import MANY_GROUPS, OFFSET_FETCH, OffsetFetchRequest
@@ -42,6 +43,7 @@ DROPPED = 7  # target offsets are smaller by this
 STEP = 500  # records that a group reads between two cycles
 HOLES_EVERY = 10  # one in this many partitions belongs to a compacted topic
 HOLE_RANGES = 200  # number of ranges of such a partition
+ALL = 1 << 30  # segments in memory
 FULL_RANGES = 1_024  # number of ranges of a partition with 32 segments
 
 _PARTITION: Table = {"partition": INT32, "offset": INT64, "epoch": INT32, "metadata": STRING, "error": INT16}
@@ -79,7 +81,16 @@ class World:
         return store
 
     def exact(self, ranges: Callable[[int], int]) -> ExactOffsets:
-        """Return the exact map. ``ranges`` returns the number of ranges of a partition by its number."""
+        """Return the exact map with all segments in memory. ``ranges`` returns the number of ranges of a partition by
+        its number."""
+        offsets, places = ExactOffsets(LoadedSegments(kept=ALL)), itertools.count()
+        for number, partition in enumerate(self.partitions):
+            for segment in _segments(partition, ranges(number)):
+                offsets.apply(segment, next(places))
+        return offsets
+
+    def read(self, ranges: Callable[[int], int]) -> ExactOffsets:
+        """Return the exact map as it is read from its topic, with the newest segment of each partition in memory."""
         offsets, places = ExactOffsets(), itertools.count()
         for number, partition in enumerate(self.partitions):
             for segment in _segments(partition, ranges(number)):
@@ -116,8 +127,8 @@ def measure(scale: float, screen: Screen) -> TranslationCost:
             decoding_cpu=decoding,
             encoding_cpu=encoding,
             store_bytes=_bytes(few.syncs) / len(few.partitions),
-            map_bytes=_bytes(lambda: few.exact(one_range)) / len(few.partitions),
-            full_map_bytes=_bytes(lambda: full.exact(full_window)) / len(full.partitions),
+            map_bytes=_bytes(lambda: few.read(one_range)) / len(few.partitions),
+            full_map_bytes=_bytes(lambda: full.read(full_window)) / len(full.partitions),
             checkpoint_bytes=_bytes(lambda: _remembered(few)) / (len(few.groups) * PARTITIONS),
         )
 

@@ -134,11 +134,6 @@ class SegmentHead(NamedTuple):
     through: int
     truncated: int
 
-    @property
-    def end(self) -> int:
-        """The source offset before which everything was processed when the segment was written; -1: unknown."""
-        return self.before.upstream if self.downstream < 0 else max(self.upstream_end, self.through)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
@@ -169,7 +164,7 @@ class Segment:
     @property
     def end(self) -> int:
         """The source offset before which everything was processed when the segment was written; -1: unknown."""
-        return self.head.end
+        return max(self.ranges[-1].upstream_end, self.through) if self.ranges else self.before.upstream
 
     @property
     def progress(self) -> CopiedUpTo:
@@ -183,21 +178,22 @@ class Segment:
     def clean(self) -> bool:
         """Whether the ranges continue ``before`` and each other: no record is repeated, and none is in doubt. Between
         them, all source offsets are holes."""
-        reach = self.before
+        upstream, downstream, doubt = self.before
         end = -1  # of the range before
-        if reach.doubt:
+        if doubt:
             return False
         if self.packed is not None:
-            if not self.packed.follows(reach):
+            if not self.packed.follows(self.before):
                 return False
-            reach = self.packed.progress_after(reach)
-            end = self.packed.upstream_end
+            upstream = end = self.packed.upstream_end
+            downstream = self.packed.downstream_end
         for copied in self.ranges:
-            if copied.upstream < reach.upstream or 0 <= end < copied.upstream - copied.hole:
+            start = copied.upstream - copied.hole
+            unexplained = copied.downstream - downstream - max(0, start - upstream)  # as `CopiedUpTo.after`
+            if copied.upstream < upstream or 0 <= end < start or (downstream >= 0 and unexplained > copied.records):
                 return False
-            reach, end = reach.after(copied), copied.upstream_end
-            if reach.doubt:
-                return False
+            upstream = end = copied.upstream_end
+            downstream = copied.downstream_end
         return True
 
     @property

@@ -47,8 +47,8 @@ PARTITION = 0  # the topic has one
 class MapRetention:
     """Applies mm2.offset.translation.window and mm2.offset.map.max.bytes for one leader's term.
 
-    (A) The newest segment of a partition is never deleted: lanes continue it. All others are complete, so nobody writes
-        them any more, and a leader of an earlier term that also deletes some does no harm.
+    (A) The newest segment of a partition is never deleted: lanes continue it. All others are complete, so no lane
+        writes them any more, and a leader of an earlier term that also deletes some does no harm.
     (B) An error ends nothing: it is shown, and retried. Without the source, log starts are those that were known, and
         nothing is deleted of partitions whose log start was never known, unless the topic is too large.
     """
