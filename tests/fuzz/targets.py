@@ -9,7 +9,7 @@ import struct
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 from uuid import UUID
@@ -49,7 +49,9 @@ from mm2.core.oauth.messages import broker_error
 from mm2.core.oauth.tokens import TokenInvalid, encode, read_jwt, token_of_response
 from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
 from mm2.core.offsets.exact_offset_records import Segment, TopicIds, decode_segment
+from mm2.core.offsets.exact_offsets import ExactOffsets
 from mm2.core.offsets.packed_ranges import PackedRanges, read_packed
+from mm2.core.offsets.segment_index import SegmentNotLoaded
 from mm2.core.settings.client import IsolationLevel, SecurityProtocol
 from mm2.core.wire.broker_registrations import decode_broker_address
 from mm2.core.wire.consumer_protocol import (
@@ -262,6 +264,21 @@ _SEGMENT = Segment(
 )
 
 
+def _use_map(key: bytes, value: bytes) -> None:
+    """Apply a record between others, and look positions up: a damaged segment is no error for those who ask."""
+    offsets = ExactOffsets()
+    others = [replace(_SEGMENT, sequence=sequence, ranges=_SEGMENT.ranges, packed=None) for sequence in (1, 3)]
+    offsets.apply_record(others[0].key(), others[0].value(), 0)
+    try:
+        offsets.apply_record(key, value, 1)
+    finally:
+        offsets.apply_record(others[1].key(), others[1].value(), 2)
+        for partition in list(offsets.partitions):
+            for upstream in (0, 500, 2**40):
+                with suppress(SegmentNotLoaded):
+                    offsets.look_up(partition, upstream)
+
+
 def _key_and_value(decode: Callable[[bytes, bytes], object]) -> Callable[[bytes], object]:
     """Return a decoder of both in one: a length before the key, and the value."""
 
@@ -370,6 +387,11 @@ TARGETS: dict[str, Target] = {
     "packed ranges": Target(decode=_use_packed, seeds=(_PACKED.encode(),), errors=(FormatError,)),
     "exact offsets": Target(
         decode=_key_and_value(decode_segment), seeds=(_joined(_SEGMENT.key(), _SEGMENT.value()),), errors=(FormatError,)
+    ),
+    "exact offsets map": Target(
+        decode=_key_and_value(_use_map),
+        seeds=tuple(_joined(one.key(), one.value()) for one in (_SEGMENT, replace(_SEGMENT, sequence=2))),
+        errors=(FormatError,),
     ),
     "offset sync": Target(
         decode=_key_and_value(OffsetSync.decode),

@@ -79,6 +79,7 @@ async def test_all_offsets_of_all_shapes_are_exact(
         "one range, regardless of its size"
     )
     assert all(None not in written[-1].topic_ids for written in segments.values())
+    assert all(len(written[-1].producers) == 1 for written in segments.values())
 
 
 async def test_thousands_of_source_transactions_are_exact(

@@ -24,7 +24,7 @@ from mm2.core.lanes.losses import Loss, LossKind
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.connect_offsets import decode_offset
 from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
-from mm2.core.offsets.exact_offset_records import TopicIds, decode_segment, segment_text
+from mm2.core.offsets.exact_offset_records import ProducerEpoch, TopicIds, decode_segment, segment_text
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.errors import RequestTimedOut
 from tests.unit.flows.replicators import WALL, RecordingListener, arrive, data, replicator_of
@@ -82,6 +82,9 @@ def test_offsets_and_exact_offsets_are_written_until_they_are_committed() -> Non
     assert commits.is_due
     records = commits.prepare([partition])
     assert (offsets(records), ranges(records)) == ([49], [(40, 0, 10)])
+    segment = decode_segment(*records[EXACT][0])
+    assert segment is not None
+    assert segment.producers == (ProducerEpoch(7, 0),)
     assert set(records) == commits.output_partitions([partition])
     commits.committed(0.0, WALL)
     assert (commits.is_due, commits.is_committed(partition), partition.committed_position) == (False, True, 50)
