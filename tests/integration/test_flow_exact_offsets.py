@@ -90,6 +90,11 @@ class Flow:
         """Return whether the map of the topic ends with these ranges."""
         return self.segments(topic)[-1].ranges[-len(ranges) :] == ranges
 
+    def extents(self, topic: str) -> list[tuple[int | None, bool | None]]:
+        """Return how far back the map of each partition goes, as the node shows it."""
+        partitions = self.node.topic(self.name, topic)["partitions"]
+        return [(one["exact_from"], one["exact_to_start"]) for one in partitions]
+
     def segments(self, topic: str) -> list[Segment]:
         return read_segments(self.target.bootstrap, self.exact_topic).get(TopicPartition(topic, 0), [])
 
@@ -197,6 +202,7 @@ def test_killed_lane_leaves_a_complete_map(flow: Flow) -> None:
         return 9_000 in judge(segments, read_topic(*source)[0], read_topic(*remote)[0]).exact
 
     wait_until(end_is_written, SEEN, "all exact offsets are written")
+    wait_until(lambda: flow.extents(topic) == [(0, True)], SEEN, "the leader knows how far back the map goes")
 
 
 def test_compatible_flow_detects_a_recreated_topic(flow: Flow) -> None:
@@ -215,6 +221,7 @@ def test_compatible_flow_detects_a_recreated_topic(flow: Flow) -> None:
     flow.wait_records(topic, 250)
     flow.wait_reason(f"topic {topic} was deleted and recreated on {flow.alias}")
     assert not exists(flow.target, flow.exact_topic)
+    assert flow.extents(topic) == [(None, None)]
 
 
 @pytest.mark.long  # restarts the node; smaller: tests/integration/node/test_worker_topics.py and test_lease_builder.py

@@ -88,7 +88,12 @@ class MapRetention:
         """Delete what is due until cancelled."""
         async with ControlProducer(self._target, purpose="exact offsets retention") as producer:
             while True:
-                await keep_trying(lambda: self._round(producer), self.error, "limit the exact offset map")
+                await keep_trying(
+                    lambda: self._round(producer),
+                    self.error,
+                    "limit the exact offset map",
+                    unexpected="unexpected error while limiting the exact offset map",
+                )
                 self.error.clear()
                 await asyncio.sleep(self._look_every_s)
 
