@@ -118,11 +118,16 @@ def _after_the_map(
         synced = offset - by_syncs.behind
         if by_syncs.offset - progress.downstream <= synced - progress.upstream:
             return _conservative(by_syncs.offset, by_syncs.behind, "after the map, by an offset sync")
-        return _conservative(progress.downstream, missing, "after the map, which is older than the offset syncs")
+        reason = "after the map, which is older than the offset syncs"
+        return _conservative(progress.downstream, found.behind, reason)
     beyond = source.end is not None and offset > source.end
     reason = f"not copied yet, and after the end of the source, {source.end}" if beyond else "not copied yet"
     return PositionAnswer(
-        offset=progress.downstream, precision=Precision.AHEAD, reason=reason, read_again=missing, missing=missing
+        offset=progress.downstream,
+        precision=Precision.AHEAD,
+        reason=reason,
+        read_again=found.behind,
+        missing=missing,
     )
 
 
