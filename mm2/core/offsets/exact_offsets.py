@@ -589,6 +589,11 @@ class PartitionOffsets:
         through = self._counting.through if self._repeat is None else self._repeat.through
         return self._reach._replace(upstream=max(self._reach.upstream, self._counting.through, through))
 
+    @property
+    def has_gap(self) -> bool:
+        """Whether a record since the newest segment could not be read, so that ``progress`` can be out of date."""
+        return self._has_gap
+
     def _start_era(self, era: int) -> None:
         for entry in self._index:
             self._loaded.discard(entry.place)

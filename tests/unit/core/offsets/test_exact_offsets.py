@@ -177,6 +177,15 @@ def test_missing_segments_leave_a_gap() -> None:
     assert partition.look_up(20) == Bounded(least=10, most=30, behind=10)
 
 
+def test_a_gap_at_the_end_lasts_until_the_next_segment() -> None:
+    partition = known(segment(CopiedRange(0, 0, 10)))
+    assert not partition.has_gap
+    partition.gap(SegmentKey(TP, 0, 1))
+    assert partition.has_gap
+    apply(partition, segment(CopiedRange(30, 30, 5), sequence=2, before=CopiedUpTo(30, 30)))
+    assert not partition.has_gap
+
+
 def test_javas_translation_is_kept_within_the_known_bounds() -> None:
     java = Translated(offset=20, behind=3)
     assert combine(Bounded(least=10, most=30, behind=9), java) == java
