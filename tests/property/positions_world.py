@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
-from mm2.core.offsets.exact_offset_records import Segment, TopicIds
+from mm2.core.offsets.exact_offset_records import Segment, SegmentKey, TopicIds
 from mm2.core.offsets.leader_epochs import EpochStart, EpochStarts, appended
 from mm2.core.offsets.packed_ranges import PackingLimits
 
@@ -32,8 +32,8 @@ class Record(NamedTuple):
 
 @dataclass
 class World:
-    """``target`` has a record for each copy, and None for markers and records of others. ``segments`` are those in the
-    topic of the map, by their sequence."""
+    """``target`` has a record for each copy, and None for markers and records of others. ``topic`` is that of the map,
+    with a key where a segment is deleted, and ``segments`` those that remain, by their sequence."""
 
     segment_ranges: int = 4
     records: dict[int, Record] = field(default_factory=dict)
@@ -41,6 +41,7 @@ class World:
     source_end: int = 0
     target: list[Record | None] = field(default_factory=list)
     segments: dict[int, Segment] = field(default_factory=dict)
+    topic: list[Segment | SegmentKey] = field(default_factory=list)
     sources: int = 1
     numbers: int = 0
     stored: int = 0
@@ -109,6 +110,7 @@ class World:
     def write(self, _: int) -> None:
         for segment in self.journal.unwritten():
             self.segments[segment.sequence] = segment
+            self.topic.append(segment)
             self.journal.written(segment)
         self.recorded = max(self.recorded, self.position)
 
@@ -171,12 +173,8 @@ class World:
     def forget(self, count: int) -> None:
         """Delete the oldest segments, but never the newest one."""
         for sequence in sorted(self.segments)[: min(count, len(self.segments) - 1)]:
-            del self.segments[sequence]
-
-    def in_order(self) -> list[Segment]:
-        """Return the segments of the current era."""
-        era = max((one.era for one in self.segments.values()), default=0)
-        return [one for _, one in sorted(self.segments.items()) if one.era == era]
+            deleted = self.segments.pop(sequence)
+            self.topic.append(SegmentKey(TP, deleted.era, sequence))
 
     def copies(self) -> dict[Record, list[int]]:
         """Return where the copies are of each record that the source still has."""

@@ -2,69 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import partial
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mm2.core.offsets.exact_offset_records import Segment
-from mm2.core.offsets.exact_offsets import Found, FoundKind, PartitionOffsets
-from mm2.core.offsets.segment_index import LoadedSegments, SegmentEntry, SegmentNotLoaded
+from mm2.core.offsets.exact_offsets import ExactOffsets
+from mm2.core.offsets.segment_index import LoadedSegments, SegmentNotLoaded
 from mm2.core.positions.answer import PositionAnswer, Precision
-from mm2.core.positions.source_to_target import Extent, target_position
-from mm2.core.positions.target_to_source import TargetOrder
-
-NOSHRINK = (Phase.explicit, Phase.generate, Phase.shrink)
+from mm2.core.positions.map_positions import MapPositions
+from mm2.core.positions.source_to_target import Extent
 from tests.lab.examples import examples
-from tests.lab.positions import entry_of
-from tests.property.positions_world import FAILURES, REPEATS, Record, World, stories
+from tests.property.positions_world import FAILURES, REPEATS, TP, Record, World, stories
 
 
-@dataclass
 class Reader:
     """Reads the map of a world, and fetches segments when they are needed."""
 
-    world: World
-    order: TargetOrder
-    loaded: LoadedSegments
-    entries: Sequence[SegmentEntry] = ()
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._read = 0
+        self._offsets = ExactOffsets(LoadedSegments(kept=3))
+        self._positions = MapPositions(self._offsets)
+        self.source = Extent()
+        self.target = Extent()
 
-    @classmethod
-    def of(cls, world: World) -> Reader:
-        loaded = LoadedSegments(kept=3)
-        return cls(world, TargetOrder(loaded), loaded)
-
-    def read(self) -> None:
-        """Read what is in the topic now. A segment that has changed is at another place."""
-        self.entries = [entry_of(one, place=hash(one) & 0xFFFF_FFFF) for one in self.world.in_order()]
-        self.segments = {entry.place: one for entry, one in zip(self.entries, self.world.in_order(), strict=True)}
-
-    def to_source(self, offset: int, source: Extent) -> PositionAnswer:
-        while True:
-            try:
-                return self.order.source_position(self.entries, offset, source=source)
-            except SegmentNotLoaded as needed:
-                self.loaded.put(needed.place, self.segments[needed.place])
-
-    def reading(self) -> Reader:
-        self.read()
+    def read(self) -> Reader:
+        """Read what is in the topic now."""
+        for place, one in enumerate(self._world.topic[self._read :], self._read):
+            if isinstance(one, Segment):
+                self._offsets.apply_record(one.key(), one.value(), place)
+            else:
+                self._offsets.apply_record(one.encode(), None, place)
+        self._read = len(self._world.topic)
         return self
 
-    def forward(self) -> PartitionOffsets:
-        partition = PartitionOffsets()
-        for segment in self.world.in_order():
-            partition.apply(segment)
-        return partition
+    def compacted(self) -> Reader:
+        """Return a reader that starts now, when the topic has the last record of each segment only."""
+        reader = Reader(self._world)
+        for place, one in enumerate(self._world.topic):
+            if isinstance(one, Segment) and self._world.segments.get(one.sequence) == one:
+                reader._offsets.apply_record(one.key(), one.value(), place)
+        reader._read = len(self._world.topic)
+        return reader
+
+    def on_source(self, offset: int) -> PositionAnswer:
+        return self._ask(partial(self._positions.on_source, TP, offset, source=self.source))
+
+    def on_target(self, offset: int) -> PositionAnswer:
+        return self._ask(partial(self._positions.on_target, TP, offset, source=self.source, target=self.target))
+
+    def _ask(self, ask: Callable[[], PositionAnswer]) -> PositionAnswer:
+        while True:
+            try:
+                return ask()
+            except SegmentNotLoaded as needed:
+                segment = self._world.topic[needed.place]
+                assert isinstance(segment, Segment)
+                self._offsets.put(TP, needed.place, segment)
 
 
 def judge_to_source(world: World, reader: Reader) -> None:
     copies = world.copies()
     live = sorted(copies)
-    source = Extent(start=0, end=world.source_end)
     for offset in range(len(world.target) + 2):
-        answer = reader.to_source(offset, source)
-        known = reader.to_source(offset, Extent())
+        reader.source = Extent()
+        known = reader.on_source(offset)
+        reader.source = Extent(start=0, end=world.source_end)
+        answer = reader.on_source(offset)
         assert known.offset in (answer.offset, None)
         start = answer.offset
         assert start is not None
@@ -85,25 +92,21 @@ def judge_to_source(world: World, reader: Reader) -> None:
 
 
 def judge_round_trip(world: World, reader: Reader) -> None:
-    partition = reader.forward()
+    reader.source = reader.target = Extent()
     for upstream in range(world.source_end):
-        found = partition.look_up(upstream)
-        if isinstance(found, Found) and found.kind is FoundKind.RECORD:
-            back = reader.to_source(found.offset, Extent())
-            assert (back.offset, back.precision) == (upstream, Precision.EXACT), f"{upstream} is at {found.offset}"
+        answer = reader.on_target(upstream)
+        if answer.exact:
+            assert answer.offset is not None
+            back = reader.on_source(answer.offset)
+            assert (back.offset, back.precision) == (upstream, Precision.EXACT), f"{upstream} is at {answer.offset}"
 
 
-def judge_to_target(world: World, segments: Sequence[Segment], partition: PartitionOffsets) -> None:
+def judge_to_target(world: World, reader: Reader) -> None:
     copies = world.copies()
     live = sorted(copies)
+    reader.source, reader.target = Extent(start=0, end=world.source_end), Extent(start=0, end=len(world.target))
     for upstream in range(world.source_end + 3):
-        answer = target_position(
-            upstream,
-            partition.look_up(upstream) if segments else None,
-            partition.progress,
-            source=Extent(start=0, end=world.source_end),
-            target=Extent(start=0, end=len(world.target)),
-        )
+        answer = reader.on_target(upstream)
         start = answer.offset
         assert start is not None
         for record in live:
@@ -112,7 +115,7 @@ def judge_to_target(world: World, segments: Sequence[Segment], partition: Partit
         again = [one for one in live if one.offset < upstream and copies[one] and copies[one][0] >= start]
         assert answer.read_again is not None
         assert len(again) <= answer.read_again or world.unreported, f"{again} are read again at {upstream}: {answer}"
-        if answer.precision is Precision.EXACT and upstream in world.records:
+        if answer.exact and upstream in world.records:
             assert world.target[start] == world.records[upstream], f"{upstream}: {answer}"
 
 
@@ -120,35 +123,33 @@ def judge_to_target(world: World, segments: Sequence[Segment], partition: Partit
 @settings(max_examples=examples(600))
 def test_no_record_is_skipped_in_either_direction(story: list[tuple[str, int | list[int]]]) -> None:
     world = World()
-    reader = Reader.of(world)
+    reader = Reader(world)
     for what, how in story:
         world.apply(what, how)
         if what in ("flush", "write", "recreate", "truncate", "forget"):
-            reader.read()
-            judge_to_source(world, reader)
-            judge_to_target(world, world.in_order(), reader.forward())
+            for one in (reader.read(), reader.compacted()):
+                judge_to_source(world, one)
+                judge_to_target(world, one)
 
 
 @given(story=stories(REPEATS))
 @settings(max_examples=examples(600))
 def test_the_way_back_from_a_copy_that_counts_is_its_record(story: list[tuple[str, int | list[int]]]) -> None:
     world = World()
-    reader = Reader.of(world)
+    reader = Reader(world)
     for what, how in story:
         world.apply(what, how)
         if what in ("flush", "write"):
-            reader.read()
-            judge_round_trip(world, reader)
-            judge_round_trip(world, Reader.of(world).reading())
+            judge_round_trip(world, reader.read())
+            judge_round_trip(world, reader.compacted())
 
 
 @given(story=stories(st.one_of(FAILURES, st.tuples(st.just("query"), st.just(0)))))
 @settings(max_examples=examples(300))
 def test_records_that_are_copied_later_are_not_skipped(story: list[tuple[str, int | list[int]]]) -> None:
     world = World()
-    reader = Reader.of(world)
+    reader = Reader(world)
     for what, how in story:
         world.apply(what, how)
         if what in ("flush", "query"):
-            reader.read()
-            judge_to_source(world, reader)
+            judge_to_source(world, reader.read())

@@ -50,6 +50,7 @@ def target_position(
     found: MapLookup | None,
     progress: CopiedUpTo,
     *,
+    complete: bool = True,
     by_syncs: Translation = NO_SYNC,
     causes: HoleCauses = UNKNOWN_CAUSES,
     source: Extent = UNKNOWN_EXTENT,
@@ -58,14 +59,14 @@ def target_position(
     """Return the position on the target of the source position ``offset``.
 
     ``found`` and ``progress`` are the lookup of the offset and `PartitionOffsets.progress`; ``found`` is None if the
-    map does not have the partition. ``by_syncs``: what Java would answer. Fields of ``source`` and ``target`` are None
-    if a cluster does not answer.
+    map does not have the partition. ``complete``: the newest part of the map can be read. ``by_syncs``: what Java would
+    answer. ``source`` and ``target``: as read after the map.
     """
     match found:
         case Found():
             answer = _found(offset, found, causes, source)
         case Bounded(least=int(), most=None):
-            answer = _after_the_map(offset, found, progress, by_syncs, source)
+            answer = _after_the_map(offset, found, progress if complete else None, by_syncs, source)
         case Bounded():
             answer = _between(offset, found, by_syncs, source)
         case None:
@@ -103,13 +104,15 @@ def _found(offset: int, found: Found, causes: HoleCauses, source: Extent) -> Pos
 
 
 def _after_the_map(
-    offset: int, found: Bounded, progress: CopiedUpTo, by_syncs: Translation, source: Extent
+    offset: int, found: Bounded, progress: CopiedUpTo | None, by_syncs: Translation, source: Extent
 ) -> PositionAnswer:
-    """Answer for a position after all copies that count.
+    """Answer for a position after all copies that count. ``progress``: None if it is unknown.
 
     An offset sync can be newer than the map: others copied since, or it is not written yet. Target offsets between
     that the source offsets do not explain are copies of a crash: then a later copy of an earlier record can be meant.
     """
+    if progress is None:
+        return _conservative(found.least, found.behind, "the newest part of the map cannot be read")
     if progress.doubt or offset <= progress.upstream:
         reason = "records around the position were copied again after a crash, or are being copied again"
         return _conservative(found.least, found.behind, reason)
@@ -139,7 +142,8 @@ def _between(offset: int, found: Bounded, by_syncs: Translation, source: Extent)
         return _conservative(by_syncs.offset, by_syncs.behind, "not in the map; by an offset sync")
     if found.least is not None:
         return _conservative(found.least, found.behind, "not in the map; between its ranges")
-    return _conservative(None, _at_most(offset, source), "before the first offset that the map has")
+    reason = "nothing that the map has counts yet" if found.most is None else "before the first offset that the map has"
+    return _conservative(None, _at_most(offset, source), reason)
 
 
 def _without_map(offset: int, by_syncs: Translation, source: Extent, target: Extent) -> PositionAnswer:

@@ -59,6 +59,7 @@ class _Question:
     """The arguments of `TargetOrder.source_position`."""
 
     offset: int
+    complete: bool
     foreign: Sequence[tuple[int, int]]
     source: Extent
 
@@ -142,6 +143,7 @@ class TargetOrder:
         entries: Sequence[SegmentEntry],
         offset: int,
         *,
+        complete: bool = True,
         foreign: Sequence[tuple[int, int]] = (),
         source: Extent = UNKNOWN_EXTENT,
         target: Extent = UNKNOWN_EXTENT,
@@ -149,11 +151,11 @@ class TargetOrder:
         """Return the position on the source of the target offset ``offset``.
 
         ``entries``: the partition's segments of the current era, in order. ``foreign``: target offsets (first, until)
-        that are known to have no copies, but markers or records of others. ``target``: as read after the map. Raises
-        SegmentNotLoaded.
+        that are known to have no copies, but markers or records of others. ``complete``: the newest part of the map can
+        be read. ``source`` and ``target``: as read after the map. Raises SegmentNotLoaded.
         """
         if target.end is not None and offset > target.end:
-            answer = self.source_position(entries, target.end, foreign=foreign, source=source)
+            answer = self.source_position(entries, target.end, complete=complete, foreign=foreign, source=source)
             reason = f"after the end of the remote topic, {target.end}"
             return replace(answer, precision=Precision.AHEAD, reason=reason, missing=offset - target.end)
         if not entries:
@@ -163,7 +165,7 @@ class TargetOrder:
         if at < 0:
             answer = _before_the_map(entries[0].before.upstream, source)
         else:
-            asked = _Question(offset=offset, foreign=foreign, source=source)
+            asked = _Question(offset=offset, complete=complete, foreign=foreign, source=source)
             answer = self._lowered(self._answer(entries, at, asked), entries, at, offset)
         return _within(answer, source)
 
@@ -468,6 +470,8 @@ def _between(end: _End, following: CopiedRange, asked: _Question) -> PositionAns
 
 
 def _at_end(end: _End, upstream: int, asked: _Question) -> PositionAnswer:
+    if not asked.complete:
+        return _conservative(upstream, asked.read_since(end), "the newest part of the map cannot be read")
     if asked.has_no_copies_since(end):
         return PositionAnswer(offset=upstream, precision=Precision.END, reason="caught up")
     return _conservative(upstream, asked.read_since(end), "after the last copy that the map has")
