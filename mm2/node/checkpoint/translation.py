@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -20,6 +20,9 @@ from mm2.core.offsets.exact_offsets import ExactOffsets
 from mm2.core.offsets.offset_sync_store import OffsetSyncStore
 from mm2.core.offsets.offset_translation import Translation
 from mm2.core.offsets.segment_index import SegmentNotLoaded
+from mm2.core.positions.answer import PositionAnswer
+from mm2.core.positions.map_positions import MapPositions
+from mm2.core.positions.source_to_target import UNKNOWN_CAUSES, UNKNOWN_EXTENT, Extent, HoleCauses
 from mm2.core.settings.client import IsolationLevel
 from mm2.core.topics.acls import Operation
 from mm2.core.wire.formats import FormatError, OffsetSync
@@ -96,6 +99,7 @@ class FlowTranslation:
         self.ready = asyncio.Event()
         self._syncs_error = CurrentError(log, settings.flow, "the offset syncs have not been read yet")
         self._offsets = ExactOffsets()
+        self._positions = MapPositions(self._offsets)
         self._target = target
         self._unreadable_until = 0.0
         self._exact: _Topic | None = None
@@ -155,6 +159,52 @@ class FlowTranslation:
 
     def _both(self, partition: TopicPartition, offset: int) -> tuple[Translation, int | None]:
         return self.translate(partition, offset), self.latest(partition, offset)
+
+    async def position_on_target(
+        self,
+        partition: TopicPartition,
+        offset: int,
+        *,
+        causes: HoleCauses = UNKNOWN_CAUSES,
+        source: Extent = UNKNOWN_EXTENT,
+        target: Extent = UNKNOWN_EXTENT,
+    ) -> PositionAnswer:
+        """Return where source offset ``offset`` of a source partition is on the target.
+
+        ``causes``, ``source`` and ``target`` are what is known apart from the map, as in `target_position`.
+        """
+        ask = partial(
+            self._known_positions.on_target,
+            partition,
+            offset,
+            by_syncs=self._store.translate(partition, offset),
+            causes=causes,
+            source=source,
+            target=target,
+        )
+        return await self.with_segments(partition, ask)
+
+    async def position_on_source(
+        self,
+        partition: TopicPartition,
+        target_offset: int,
+        *,
+        foreign: Sequence[tuple[int, int]] = (),
+        source: Extent = UNKNOWN_EXTENT,
+        target: Extent = UNKNOWN_EXTENT,
+    ) -> PositionAnswer:
+        """Return where offset ``target_offset`` of the remote partition is in the source partition ``partition``.
+
+        The other arguments are what is known apart from the map, as in `TargetOrder.source_position`.
+        """
+        ask = partial(
+            self._known_positions.on_source, partition, target_offset, foreign=foreign, source=source, target=target
+        )
+        return await self.with_segments(partition, ask)
+
+    @property
+    def _known_positions(self) -> MapPositions:
+        return self._positions if self._exact is not None and self._exact.read else MapPositions(ExactOffsets())
 
     async def with_segments(self, partition: TopicPartition, ask: Callable[[], _T]) -> _T:
         """Return what ``ask`` returns for a source partition, after fetching the segments that it needs."""
