@@ -168,7 +168,9 @@ class World:
         """Copy what a query has dropped, too, from the start: an operator ordered it."""
         self.flush(0)
         self.dropped.clear()
-        self.stored = self.position = 0
+        self.position = 0
+        self.copy(self.source_end)
+        self.flush(0)
 
     def forget(self, count: int) -> None:
         """Delete the oldest segments, but never the newest one."""

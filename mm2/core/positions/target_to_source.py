@@ -233,8 +233,7 @@ class TargetOrder:
         """Answer for an offset before entry ``at`` and after the one before it, with segments missing in between."""
         earlier, entry = entries[at - 1], entries[at]
         end = self._end_before(entries, at)
-        if end is None:
-            return _before_the_map(entry.before.upstream, asked.source)
+        assert end is not None  # callers have an earlier segment with ranges
         read = asked.offset - (earlier.before.downstream if earlier.downstream < 0 else earlier.downstream_end)
         least = end.upstream if entry.upstream < 0 else min(end.upstream, entry.upstream)
         return _conservative(least, read + end.upstream - least, "segments of the map are missing there")
