@@ -118,7 +118,7 @@ class TargetOrder:
     A. No record whose first copy is at or after a target offset is before the answer for that offset, as long as the
        source had it when it was copied last. What others copied without the map is assumed to be in order.
     B. The answer at a copy is its record, unless A forbids it: because the source has lost the record, or because
-       records that had been left out were copied later.
+       records that had been left out were copied later, or copied before at target offsets that were not reported.
     C. An entry is examined once, and again while its segment grows. If copying continued in order after the offset, a
        lookup takes two bisections, over the entries and over the ranges of one segment.
 

@@ -25,6 +25,7 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.exact_map import TranslationCoverage, judge, read_segments
 from tests.lab.fixtures import StartCluster
 from tests.lab.history import end_offset_sum, read_topic
+from tests.lab.positions import TwoTopics, read_map, summary
 from tests.lab.quotas import set_quota
 from tests.lab.records import plain, write, write_transactions
 from tests.lab.waiting import until
@@ -45,13 +46,19 @@ def exact_topic(cluster_b: KafkaCluster, unique: Unique) -> str:
 async def coverage_of(
     source_task: RunningSourceTask, exact_topic: str, topic: str, partition: int = 0
 ) -> TranslationCoverage:
-    """Return the coverage of a partition's exact offsets after draining the source task."""
+    """Return the coverage of a partition's exact offsets after draining the source task, and judge all positions."""
 
     def read() -> TranslationCoverage:
         source = read_topic(source_task.source.bootstrap, topic)[partition]
         remote = read_topic(source_task.target.bootstrap, source_task.remote[topic])[partition]
-        segments = read_segments(source_task.target.bootstrap, exact_topic)
-        return judge(segments.get(TopicPartition(topic, partition), []), source, remote)
+        one, positions = TopicPartition(topic, partition), read_map(source_task.target.bootstrap, exact_topic)
+        both = TwoTopics(one, source, remote)
+        for direction, counts in (
+            ("to the target", both.judge_to_target(range(source[-1].offset + 3), partial(positions.on_target, one))),
+            ("to the source", both.judge_to_source(range(remote[-1].offset + 3), partial(positions.on_source, one))),
+        ):
+            print(summary(f"{topic}-{partition} {direction}", counts))
+        return judge(read_segments(source_task.target.bootstrap, exact_topic).get(one, []), source, remote)
 
     return await asyncio.to_thread(read)
 
