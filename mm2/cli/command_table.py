@@ -189,6 +189,40 @@ COMMANDS = {
         "twice, none is skipped. If the source does not answer, positions are those of\n"
         f"the last checkpoints.\n\n{CLUSTERS_HELP}",
     ),
+    "translate": CliCommand(
+        function="mm2.cli.clusters.translate:translate",
+        parameters=(
+            FILE,
+            CHOSEN_FLOW,
+            Parameter(names=("--topic",), value="T", help="One position: its topic."),
+            Parameter(names=("--partition",), value="P", help="Its partition."),
+            Parameter(names=("--offset",), value="N", help="Its offset: the next one to read."),
+            Parameter(
+                names=("--time",),
+                value="TIME",
+                help="Instead of the offset: that of the first record at this time or later.",
+            ),
+            Parameter(names=("--positions",), value="FILE|-", help="Positions in a file, or on standard input."),
+            Parameter(names=("--groups",), value="REGEX", help="Positions of the source's groups with these names."),
+            Parameter(names=("--reverse",), help="The positions are on the target: show them on the source."),
+            JSON,
+        ),
+        example="mm2 translate mm2.properties --flow 'A->B' --topic orders --partition 0 --offset 1042",
+        help="Show where positions on the source are on the target, or the other way round.\n\n"
+        "A position is the next offset to read. FILE of --positions is as Spark writes it,\n"
+        '{"orders":{"0":123}}, has lines such as orders:0:123, or is what GET\n'
+        "/connectors/NAME/offsets returns for a sink or for MirrorMaker 2, which has the\n"
+        "last copied offset. The output has the same form, with the names of the other\n"
+        "cluster; that of --groups has lines GROUP,TOPIC,PARTITION,OFFSET, as\n"
+        "kafka-consumer-groups.sh --reset-offsets --from-file reads them.\n\n"
+        "Each position that is not exact has a line on stderr: next is the next copied\n"
+        "record, end that everything is copied and read, ahead that records before it are\n"
+        "not copied yet, conservative that records are read again. None skips a copied\n"
+        "record. The source may be down; a time is then looked up on the target.\n\n"
+        "Reads the clusters directly, within 10 s each; no node needs to run.\n"
+        "Exit codes: 0 every position is exact; 3 one is not; 1 no answer; 2 wrong FILE,\n"
+        "positions or command line.",
+    ),
     "heartbeats": CliCommand(
         function="mm2.cli.clusters.heartbeats:heartbeats",
         parameters=(

@@ -10,6 +10,9 @@ USAGE = 2
 INTERRUPTED = 130
 """Exit codes of every command."""
 
+NOT_EXACT = 3
+"""Exit code of ``mm2 translate``: it has answered, and not every answer is exact."""
+
 
 class CommandError(Exception):
     """The command was understood but failed; the text states what happened and what to check."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Coroutine
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,17 +15,28 @@ from mm2.cli.errors import UsageError
 from mm2.config.load import load
 from mm2.config.settings import FlowSettings, NodeSettings
 from mm2.core.printable import printable_lines
-from mm2.core.settings.client import ClientSettings
-from mm2.kafka.client.cluster import Cluster
-from mm2.kafka.errors import ClusterError, RequestTimedOut, SecuritySettingsInvalid
+from mm2.kafka.client.short_timeouts import (
+    ANSWER_MS,
+    REACHED_WITHIN_S,
+    connection_error,
+    reason,
+    short_timeout_cluster,
+)
+from mm2.kafka.errors import SecuritySettingsInvalid
+
+__all__ = [
+    "ANSWER_MS",
+    "REACHED_WITHIN_S",
+    "ask",
+    "choose_flow",
+    "connection_error",
+    "note",
+    "read_settings",
+    "reason",
+    "short_timeout_cluster",
+]
 
 T = TypeVar("T")
-
-ANSWER_MS = 5_000
-"""A broker on another continent answers within a second. At a failover a command must not wait long for a dead one."""
-
-REACHED_WITHIN_S = 10.0
-"""Until one of the bootstrap servers has answered; enough for two dead ones."""
 
 
 def read_settings(file: Path) -> NodeSettings:
@@ -53,31 +63,6 @@ def choose_flow(settings: NodeSettings, name: str | None) -> FlowSettings:
         if str(flow.flow) == name.replace(" ", ""):
             return flow
     raise UsageError(f"no flow {name!r} in the file. {there_are}")
-
-
-def short_timeout_cluster(settings: ClientSettings) -> Cluster:
-    """Return a client with a short timeout. ``settings`` are those of the node's client for the same purpose."""
-    return Cluster(replace(settings, request_timeout_ms=min(settings.request_timeout_ms, ANSWER_MS)))
-
-
-async def connection_error(cluster: Cluster, *, within_s: float = REACHED_WITHIN_S) -> ClusterError | None:
-    """Return why the cluster is unreachable; None if it answers within ``within_s`` seconds."""
-    try:
-        async with asyncio.timeout(within_s):
-            await cluster.metadata(())
-    except TimeoutError:
-        return RequestTimedOut(
-            f"cluster {cluster.settings.alias} did not answer within {within_s:.0f} s"
-            f"; check {cluster.settings.alias}.bootstrap.servers"
-        )
-    except ClusterError as error:
-        return error
-    return None
-
-
-def reason(alias: str, error: ClusterError) -> str:
-    """Return the message of ``error`` without the cluster, for a message that contains it already."""
-    return str(error).removeprefix(f"cluster {alias}: ")
 
 
 def ask(answer: Coroutine[Any, Any, T], what: str) -> T:

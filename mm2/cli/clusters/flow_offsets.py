@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
+import re
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 from mm2.cli.clusters.cluster_access import ANSWER_MS, connection_error, reason, short_timeout_cluster
@@ -14,13 +15,16 @@ from mm2.cli.errors import CommandError
 from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
 from mm2.core.naming import internal_topics
-from mm2.core.naming.internal_topics import Side
+from mm2.core.positions.answer import Precision
+from mm2.core.positions.position_names import PositionRejectedError
+from mm2.core.positions.positions import Position, TranslatedPosition
 from mm2.core.wire.formats import Checkpoint, FormatError
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterError
 from mm2.kafka.groups.groups import committed_offsets, group_states, list_groups
 from mm2.kafka.logs.compacted_log import CompactedLog
 from mm2.kafka.protocol.error_codes import ErrorCode
+from mm2.node.checkpoint.flow_positions import FlowPositions
 from mm2.node.checkpoint.translation import FlowTranslation
 
 GROUPS_MS = 2 * ANSWER_MS
@@ -86,26 +90,101 @@ async def read_flow_offsets(settings: FlowSettings, wanted: Collection[str]) -> 
 
     Raises CommandError if the target is unreachable or a group is unknown.
     """
-    async with _clients(settings) as clients:
-        target_away, source_away = await asyncio.gather(
-            connection_error(clients.target), connection_error(clients.source_admin)
-        )
-        if target_away is not None:
-            target = settings.flow.target
-            raise CommandError(f"cluster {target} is unreachable: {reason(target, target_away)}")
-        known = _Known(checkpoints=CheckpointsByGroup(_rules(settings)), source_away=source_away)
+    async with _clients(settings) as clients, _read_clusters(settings, clients) as known:
+        if known.source_away is None:
+            await _read_groups(clients.source_admin, wanted, known)
+        _note_source(settings, known)
+        _check_known(settings, wanted, known)
+        positions = await _read_positions(settings, clients, known)
+        return await _put_together(settings, wanted, clients, known, positions.translation)
+
+
+async def translate_groups(
+    settings: FlowSettings, pattern: re.Pattern[str]
+) -> tuple[tuple[TranslatedPosition, ...], tuple[str, ...]]:
+    """Return the positions of the groups that the flow translates and whose whole names match ``pattern``, sorted, and
+    notes: what makes them less precise, and which groups are left out.
+
+    Raises CommandError if the target is unreachable, or if no group matches.
+    """
+    async with _clients(settings) as clients, _read_clusters(settings, clients) as known:
+        if known.source_away is None:
+            await _read_groups(clients.source_admin, (), known, lambda group: pattern.fullmatch(group) is not None)
+        _note_source(settings, known)
+        matching = sorted(group for group in known.names if pattern.fullmatch(group) is not None)
+        if not matching:
+            raise CommandError(f"no group matches {pattern.pattern}. Groups: {_some(known.names)}.")
+        refusals = {group: why for group, why in _refusals(settings, known).items() if group in matching}
+        positions = await _read_positions(settings, clients, known)
+        rows: list[TranslatedPosition] = []
+        for group in matching:
+            if group not in refusals:
+                rows += await _translate_group(group, known, positions)
+        return await positions.with_beginnings(rows), (*known.notes, *_left_out(refusals))
+
+
+async def _translate_group(group: str, known: _Known, positions: FlowPositions) -> list[TranslatedPosition]:
+    """Return the positions of a group. A later checkpoint applies if the map knows less, as in `mm2 offsets`."""
+    committed, _ = known.positions(group)
+    translation = positions.translation
+    judged = known.checkpoints.positions(group, committed, translation.translate, {}, translation.latest)
+    rows: list[TranslatedPosition] = []
+    for one in judged:
+        if one.source_offset is None:
+            continue
         try:
-            await _read_checkpoints(settings, clients.target, known)
-            if source_away is None:
-                await _read_groups(clients.source_admin, wanted, known)
-            _note_source(settings, known)
-            _check_known(settings, wanted, known)
-            translation = await _read_translation(settings, clients, known)
-            return await _put_together(settings, wanted, clients, known, translation)
-        except ClusterError as error:
-            raise CommandError(
-                f"failed to read the offsets of {settings.flow} on {settings.flow.target}: {error}"
-            ) from error
+            (row,) = await positions.answers(
+                [Position(one.partition.topic, one.partition.partition, one.source_offset)], group=group
+            )
+        except PositionRejectedError as error:
+            row = TranslatedPosition(
+                source=one.partition,
+                source_offset=one.source_offset,
+                remote=one.remote,
+                remote_offset=None,
+                precision=Precision.CONSERVATIVE,
+                reason=error.rule,
+                read_again=None,
+                group=group,
+                translatable=False,
+            )
+        known_less = row.remote_offset is None or row.precision is Precision.CONSERVATIVE
+        if (
+            row.translatable
+            and known_less
+            and one.translated is not None
+            and one.translated > (row.remote_offset or -1)
+        ):
+            why = f"{row.reason}; that of the last checkpoint" if row.reason else "that of the last checkpoint"
+            row = replace(row, remote_offset=one.translated, read_again=one.read_again, reason=why)
+        rows.append(row)
+    return rows
+
+
+def _left_out(refusals: Mapping[str, str]) -> Iterator[str]:
+    if refusals:
+        named = "; ".join(f"{group} ({why})" for group, why in list(refusals.items())[:NOTED_FAILURES])
+        more = f"; and {len(refusals) - NOTED_FAILURES:,} more" if len(refusals) > NOTED_FAILURES else ""
+        yield f"groups that {'is' if len(refusals) == 1 else 'are'} not translated: {named}{more}"
+
+
+@asynccontextmanager
+async def _read_clusters(settings: FlowSettings, clients: _Clients) -> AsyncIterator[_Known]:
+    """Find out which clusters answer, and read the checkpoints. Within it, ClusterError becomes CommandError."""
+    target_away, source_away = await asyncio.gather(
+        connection_error(clients.target), connection_error(clients.source_admin)
+    )
+    if target_away is not None:
+        target = settings.flow.target
+        raise CommandError(f"cluster {target} is unreachable: {reason(target, target_away)}")
+    known = _Known(checkpoints=CheckpointsByGroup(_rules(settings)), source_away=source_away)
+    try:
+        await _read_checkpoints(settings, clients.target, known)
+        yield known
+    except ClusterError as error:
+        raise CommandError(
+            f"failed to read the offsets of {settings.flow} on {settings.flow.target}: {error}"
+        ) from error
 
 
 async def _put_together(
@@ -166,11 +245,20 @@ async def _read_checkpoints(settings: FlowSettings, target: Cluster, known: _Kno
         known.notes.append(f"{topic} does not exist on {settings.flow.target}: no checkpoint has been written yet")
 
 
-async def _read_groups(source: Cluster, wanted: Collection[str], known: _Known) -> None:
-    """Read groups, their states and offsets on the source, which may become unreachable meanwhile."""
+async def _read_groups(
+    source: Cluster,
+    wanted: Collection[str],
+    known: _Known,
+    selects: Callable[[str], bool] = lambda group: True,
+) -> None:
+    """Read groups, their states and offsets on the source, which may become unreachable meanwhile.
+
+    ``selects``: of all groups, read the offsets of these.
+    """
     try:
         listed = await list_groups(source, timeout_ms=GROUPS_MS)
-        asked = sorted(set(wanted) or {group.group for group in listed} | known.checkpoints.groups)
+        everything = {group.group for group in listed} | known.checkpoints.groups
+        asked = sorted(set(wanted) or set(filter(selects, everything)))
         known.committed = await committed_offsets(source, asked, timeout_ms=GROUPS_MS)
         known.listed = {group.group: group.state for group in listed}
     except ClusterError as error:
@@ -186,28 +274,12 @@ def _note_source(settings: FlowSettings, known: _Known) -> None:
         )
 
 
-async def _read_translation(settings: FlowSettings, clients: _Clients, known: _Known) -> FlowTranslation:
+async def _read_positions(settings: FlowSettings, clients: _Clients, known: _Known) -> FlowPositions:
     """Read offset syncs and exact offsets. Raises ClusterError only for the target."""
-    translation = FlowTranslation(settings, clients.source, clients.target, must_read_to_end=False)
-    on_source = Side(settings.source.offset_syncs_topic_location) is Side.SOURCE
-    failure: ClusterError | None = known.source_away if on_source else None
-    if failure is None:
-        try:
-            await translation.read_to_end()
-        except ClusterError as error:
-            failure = error
-            missing = isinstance(error, BrokerError) and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            known.notes.append(
-                "the topic of offset syncs does not exist yet: the flow has not copied anything, or"
-                " emit.offset-syncs.enabled is false"
-                if missing
-                else f"failed to read offset syncs: {error}"
-            )
-    if failure is not None:
-        await translation.read_to_end(without_syncs=True)
-    if translation.exact_error is not None:
-        known.notes.append(translation.exact_error)
-    return translation
+    positions = FlowPositions(settings, clients.source, clients.target)
+    await positions.read_from(known.source_away)
+    known.notes += positions.notes
+    return positions
 
 
 def _check_known(settings: FlowSettings, wanted: Collection[str], known: _Known) -> None:
