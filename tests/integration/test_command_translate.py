@@ -1,0 +1,223 @@
+"""``mm2 translate`` on real clusters, with the state of a flow that `Stage` writes; no node runs."""
+
+from __future__ import annotations
+
+import io
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mm2.cli.commands import execute, mm2_app
+from tests.integration.failover_stage import Stage, commit
+from tests.lab import topic_configs
+from tests.lab.cluster import KafkaCluster
+from tests.lab.fixtures import unique_name
+from tests.lab.ports import HOST, release_port, reserve_port
+from tests.lab.records import Outgoing, write
+from tests.lab.waiting import require_within
+
+NOON = 1_790_000_000_000  # epoch ms of the first record of ``timed``; one a second
+
+
+@pytest.fixture(scope="module")
+def groups() -> dict[str, str]:
+    """Group names unique to this run."""
+    return {stem: unique_name(stem) for stem in ("reader", "behind", "caught,up", "excluded")}
+
+
+@pytest.fixture(scope="module")
+def stage(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, tmp_path_factory: pytest.TempPathFactory, groups: dict[str, str]
+) -> Stage:
+    """For ``orders``-0 the exact map maps 100-1,099 to 40-1,039, for ``timed`` 3-9 to 0-6. ``orders``-1 has only an
+    offset sync, ``orders``-2 nothing."""
+    aliases = unique_name("A"), unique_name("B")
+    made = Stage(tmp_path_factory.mktemp("translate"), source=cluster_a, target=cluster_b, aliases=aliases)
+    made.create_internal()
+    made.create("orders", partitions=3)
+    made.create("timed")
+    cluster_a.create_topic(unique_name("hidden"))
+    made.copied("orders", 100, 40, 1_000)
+    made.sync("orders", 2_000, 1_900, partition=1)
+    records = [Outgoing(value=b"v", timestamp_ms=NOON + 1_000 * number) for number in range(10)]
+    write(cluster_a.bootstrap, made.source_partition("timed").topic, records)
+    write(cluster_b.bootstrap, made.remote_partition("timed").topic, records[3:])
+    made.copied("timed", 3, 0, 7)
+    orders, second = made.source_partition("orders"), made.source_partition("orders", 1)
+    for name, offsets, at in (
+        ("reader", {orders: 777, second: 2_050}, 700),
+        ("behind", {second: 1_999}, 0),
+        ("caught,up", {orders: 1_100}, 1_100),
+        ("excluded", {orders: 150}, 150),
+    ):
+        commit(cluster_a, groups[name], offsets)
+        if at:
+            made.checkpoint(groups[name], "orders", at, at - 60)
+    made.checkpoint(groups["behind"], "orders", 1_500, 1_450, partition=1)
+    made.properties[f"{made.name}.groups.exclude"] = groups["excluded"]
+    return made
+
+
+@pytest.fixture
+def mm2(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run the command in this process: starting Python takes longer than querying two clusters."""
+
+    def call(*words: str) -> tuple[int, str, str]:
+        code = execute(mm2_app(), ["translate", *words])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def nowhere() -> Iterator[str]:
+    """An address on which no server listens."""
+    port = reserve_port()
+    yield f"{HOST}:{port}"
+    release_port(port)
+
+
+def at(stage: Stage, topic: str, partition: int, **more: object) -> list[str]:
+    words = ["--topic", topic, "--partition", str(partition)]
+    return [stage.file(), *words, *(word for name, value in more.items() for word in (f"--{name}", str(value)))]
+
+
+def test_one_position(stage: Stage, mm2: Any) -> None:
+    topic, remote = stage.source_partition("orders").topic, stage.remote_partition("orders").topic
+    assert mm2(*at(stage, topic, 0, offset=777)) == (0, f"{remote}:0:717\n", "")
+    code, out, err = mm2(*at(stage, topic, 0, offset=777), "--flow", stage.name, "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out) == [
+        {
+            "topic": topic,
+            "partition": 0,
+            "offset": 777,
+            "remote_topic": remote,
+            "remote_partition": 0,
+            "remote_offset": 717,
+            "precision": "exact",
+            "reason": "",
+            "read_again": 0,
+            "missing": None,
+        }
+    ]
+    code, out, err = mm2(*at(stage, topic, 1, offset=2_050))
+    assert (code, out) == (3, f"{remote}:1:1901\n")
+    assert err.startswith(f"{topic}:1:2050: conservative {remote}:1:1901 (")
+    assert err.endswith("; at most 49 are read again)\n")
+    code, out, err = mm2(*at(stage, topic, 2, offset=5))  # nothing is known: the beginning misses nothing
+    assert (code, out) == (3, f"{remote}:2:0\n")
+    assert f"the beginning of {remote}-2; an unknown number of records is read again" in err
+
+
+def test_each_form(stage: Stage, mm2: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic, remote = stage.source_partition("orders").topic, stage.remote_partition("orders").topic
+    file = tmp_path / "positions"
+    for given, expected in (
+        (f'{{"{topic}":{{"0":100}}}}', f'{{"{remote}":{{"0":40}}}}\n'),
+        (f"# two\n{topic}:0:101\n\n{topic}:0:100\n", f"{remote}:0:41\n{remote}:0:40\n"),
+        (
+            _offsets({"kafka_topic": topic, "kafka_partition": 0}, {"kafka_offset": 100}),
+            _offsets({"kafka_topic": remote, "kafka_partition": 0}, {"kafka_offset": 40}) + "\n",
+        ),
+        (  # the last copied one
+            _offsets({"cluster": stage.alias, "topic": topic, "partition": 0}, {"offset": 99}),
+            _offsets({"cluster": stage.to, "partition": 0, "topic": remote}, {"offset": 39}) + "\n",
+        ),
+    ):
+        file.write_text(given)
+        assert mm2(stage.file(), "--positions", str(file)) == (0, expected, "")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(f"{topic}:0:100".encode())))
+    assert mm2(stage.file(), "--positions", "-") == (0, f"{remote}:0:40\n", "")
+
+
+def _offsets(partition: dict[str, object], offset: dict[str, object]) -> str:
+    return json.dumps({"offsets": [{"partition": partition, "offset": offset}]}, separators=(",", ":"))
+
+
+def test_what_the_flow_does_not_copy(stage: Stage, mm2: Any, tmp_path: Path) -> None:
+    topic, remote = stage.source_partition("orders").topic, stage.remote_partition("orders").topic
+    code, out, err = mm2(*at(stage, topic, 3, offset=0))
+    assert (code, out) == (2, "")
+    assert err.startswith(f"mm2 translate: partition 3 does not exist: {remote} on {stage.to} has partitions 0 to 2")
+    code, out, err = mm2(*at(stage, f"{topic}-x", 0, offset=0))
+    assert (code, out) == (2, "")
+    assert f"topic {remote}-x does not exist on {stage.to}: nothing of it has been copied" in err
+    file = tmp_path / "positions"
+    file.write_text(f"{topic}:0:100\nhidden:0:1\n{topic}:9:1\n{remote}:0:1\n")
+    code, out, err = mm2(stage.file(), "--positions", str(file))
+    assert (code, out) == (2, "")
+    assert [line for line in err.splitlines() if not line.startswith("    fix:")] == [
+        f"{file}:2: error: {stage.name} does not copy topic hidden: not matched by topics: {stage.alias}-.*",
+        f"{file}:3: error: partition 9 does not exist: {remote} on {stage.to} has partitions 0 to 2",
+        f"{file}:4: error: {stage.name} does not copy topic {remote}: not matched by topics: {stage.alias}-.*",
+        f"{file}: 3 errors",
+    ]
+    assert f"    fix: use its name on the source, {topic}, or --reverse for a position on the target" in err
+
+
+def test_times(stage: Stage, nowhere: str, mm2: Any) -> None:
+    topic, remote = stage.source_partition("timed").topic, stage.remote_partition("timed").topic
+    assert mm2(*at(stage, topic, 0, time=NOON + 4_001)) == (0, f"{remote}:0:2\n", "")
+    without_source = stage.file("lost.properties", **{f"{stage.alias}.bootstrap.servers": nowhere})
+    words = ["--topic", topic, "--partition", "0", "--time", "2026-09-21T14:13:24.001Z"]
+    code, out, err = mm2(without_source, *words, "--json")
+    (row,) = json.loads(out)
+    assert (code, row["offset"], row["remote_offset"], row["precision"]) == (3, None, 2, "conservative")
+    assert err.count("is unreachable") == 1
+    topic_configs.alter(stage.target, remote, "message.timestamp.type", "LogAppendTime")
+    code, out, err = mm2(without_source, *words)
+    assert (code, out) == (1, "")
+    assert f"{stage.to} stamps records of {remote} with the time when they were copied" in err
+
+
+def test_all_groups_with_a_dead_source(
+    stage: Stage, groups: dict[str, str], nowhere: str, mm2: Any, tmp_path: Path
+) -> None:
+    """The run of docs/how-to/failover.md, and one with the source."""
+    remote = stage.remote_partition("orders").topic
+    behind, up, reader = groups["behind"], groups["caught,up"], groups["reader"]
+    pattern = f".*{reader.rpartition('-')[2]}|.*{behind.rpartition('-')[2]}|.*{up.rpartition('-')[2]}|excluded-.*"
+    code, out, err = mm2(stage.file(), "--groups", pattern)
+    assert code == 3
+    assert out.splitlines() == [
+        f"{behind},{remote},1,1450",
+        f'"{up}",{remote},0,1040',
+        f"{reader},{remote},0,717",
+        f"{reader},{remote},1,1901",
+    ]
+    assert f"{groups['excluded']} (excluded by groups.exclude" in err
+    with socket.create_server((HOST, 0)) as mute:
+        address = f"{HOST}:{mute.getsockname()[1]}"
+        for dead, within in ((nowhere, 10.0), (address, 20.0)):
+            lost = {f"{stage.alias}.bootstrap.servers": dead, f"{stage.alias}.request.timeout.ms": "3000"}
+            began = time.monotonic()
+            code, out, err = mm2(stage.file("lost.properties", **lost), "--groups", ".*")
+            require_within(time.monotonic() - began, within, "mm2 translate does not wait for the source for longer")
+            assert code == 3
+            assert out.splitlines() == [  # as of the last checkpoints
+                f"{behind},{remote},1,1450",
+                f'"{up}",{remote},0,1040',
+                f"{reader},{remote},0,640",
+            ]
+            assert err.count("is unreachable") == 1
+    code, out, _ = mm2(stage.file("lost.properties", **lost), "--groups", reader, "--json")
+    assert (code, [(one["group"], one["remote_offset"]) for one in json.loads(out)]) == (0, [(reader, 640)])
+    code, out, err = mm2(stage.file(), "--groups", "nobody")
+    assert (code, out) == (1, "")
+    assert err.startswith("mm2 translate: no group matches nobody. Groups: ")
+
+
+def test_unreachable_target(stage: Stage, nowhere: str, mm2: Any) -> None:
+    file = stage.file("no-target.properties", **{f"{stage.to}.bootstrap.servers": nowhere})
+    for words in (["--topic", "t", "--partition", "0", "--offset", "1"], ["--groups", ".*"]):
+        code, out, err = mm2(file, *words)
+        assert (code, out) == (1, "")
+        assert err.startswith(f"mm2 translate: cluster {stage.to} is unreachable")
+        assert err.count("\n") == 1
