@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NoReturn
+from typing import Any, NoReturn, assert_never
 
 from mm2.core.positions.positions import EARLIEST, LATEST, Position, TranslatedPosition
 
@@ -138,6 +138,7 @@ def write_positions(form: PositionForm, answers: Iterable[TranslatedPosition], c
             return _json({"offsets": [_connect_entry(answer) for _, answer in found]})
         case PositionForm.MIRROR_MAKER:
             return _json({"offsets": [_mirror_entry(answer, cluster) for _, answer in found]})
+    assert_never(form)
 
 
 def _connect_entry(answer: Position) -> Mapping[str, object]:
