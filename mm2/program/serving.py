@@ -100,6 +100,7 @@ class Serving:
             carry_out=node.carry_out,
             losses=node.losses,
             query_histories=node.query_histories,
+            translate=node.translate,
             story=node.story,
             problem_times=self._problem_times,
             log=last_lines,

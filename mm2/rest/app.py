@@ -90,6 +90,7 @@ ENDPOINTS: Mapping[str, str] = {
     "losses": "mm2.rest.public.losses:ENDPOINT",
     "partitions": "mm2.rest.public.partitions:ENDPOINT",
     "queries": "mm2.rest.public.queries:ENDPOINT",
+    "translate": "mm2.rest.public.translate:ENDPOINT",
     "metrics": "mm2.rest.public.metrics:ENDPOINT",
     "docs": "mm2.rest.public.docs:ENDPOINT",
     "commands": "mm2.rest.public.commands:ENDPOINT",

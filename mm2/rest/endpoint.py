@@ -14,6 +14,7 @@ from mm2.core.coordination.query_history_records import QueryHistories
 from mm2.core.lanes.losses import Loss
 from mm2.core.lanes.partition_steps import PartitionStory
 from mm2.core.naming.names import Flow, TopicPartition
+from mm2.core.positions.positions import Position, TranslatedPositions
 from mm2.core.problems.problem_times import ProblemTimes
 from mm2.node.status.status_model import FlowStatus, NodeStatus
 from mm2.rest.access.gate import AccessGate
@@ -33,13 +34,14 @@ class RestContext:
     """The node as its endpoints see it.
 
     ``status`` returns its newest state; it is thread-safe. ``carry_out`` executes a command on the leader of a flow,
-    with its origin and a function that returns the status of the whole flow, and returns a message about its effect; it
-    raises CommandRefusedError. ``audit`` is called before, and with the outcome. Commands are idempotent: a node that
-    received no response sends the command again. ``losses`` returns every recorded loss of a flow, or raises
-    LossesUnreadableError. ``query_histories`` returns the histories of queries of a flow as the node has read them, or
-    raises QueriesUnreadableError. ``story`` returns what the node knows of one partition of a flow. ``problem_times``
-    returns since when its flows have problems. ``log`` returns the
-    last lines of the node's log, without secrets.
+    with its origin and a function that returns the status of the whole flow, and returns a message about its
+    effect; it raises CommandRefusedError. ``audit`` is called before, and with the outcome. Commands are
+    idempotent: a node that received no response sends the command again. ``losses`` returns every recorded loss of
+    a flow, or raises LossesUnreadableError. ``query_histories`` returns the histories of queries of a flow as the
+    node has read them, or raises QueriesUnreadableError. ``translate`` translates positions of a flow, in reverse
+    if its last argument is true; it raises PositionRejectedError and PositionsUnreadableError. ``story`` returns
+    what the node knows of one partition of a flow. ``problem_times`` returns since when its flows have problems.
+    ``log`` returns the last lines of the node's log, without secrets.
     """
 
     status: Callable[[], NodeStatus]
@@ -52,6 +54,7 @@ class RestContext:
     carry_out: Callable[[Flow, Command, CommandOrigin, Callable[[], Awaitable[FlowStatus]]], Awaitable[str]]
     losses: Callable[[Flow], Awaitable[tuple[Loss, ...]]]
     query_histories: Callable[[Flow], QueryHistories]
+    translate: Callable[[Flow, Sequence[Position], bool], Awaitable[TranslatedPositions]]
     story: Callable[[Flow, TopicPartition], PartitionStory]
     problem_times: Callable[[], ProblemTimes]
     log: Callable[[], Sequence[str]]

@@ -18,6 +18,9 @@ from mm2.core.coordination.session_keys import SessionKey
 from mm2.core.lanes.losses import Loss, LossesUnreadableError
 from mm2.core.lanes.partition_steps import PartitionStory
 from mm2.core.naming.names import Flow, TopicPartition
+from mm2.core.positions.answer import PositionAnswer, Precision
+from mm2.core.positions.position_names import PositionRejectedError
+from mm2.core.positions.positions import Position, PositionsUnreadableError, TranslatedPositions, translated
 from mm2.core.problems.problem_times import ProblemTimes
 from mm2.core.settings.listener import ServerTls
 from mm2.node.commands.accept_loss import AcceptLoss
@@ -110,6 +113,22 @@ def recorded_queries(flow: Flow) -> QueryHistories:
     return QUERIES
 
 
+async def translated_positions(flow: Flow, positions: Sequence[Position], reverse: bool) -> TranslatedPositions:
+    """Each position is 20 later on the target; topic ``hidden`` is not copied, offsets below 20 are not known."""
+    if flow != A_B:
+        raise PositionsUnreadableError(f"no flow {flow} on this node; its flows: {A_B}", is_unknown=True)
+    rows = []
+    for one in positions:
+        if one.topic == "hidden":
+            raise PositionRejectedError("A->B does not copy topic hidden: not selected", "use the name on the source")
+        offset = one.offset + (-20 if reverse else 20)
+        exact = PositionAnswer(offset=offset, precision=Precision.EXACT)
+        unknown = PositionAnswer(offset=None, precision=Precision.CONSERVATIVE, reason="too old", read_again=None)
+        there = TopicPartition(one.topic.removeprefix("A.") if reverse else f"A.{one.topic}", one.partition)
+        rows.append(translated(one, there, unknown if offset < 0 else exact, reverse=reverse))
+    return TranslatedPositions(rows=tuple(rows), notes=("cluster A is unreachable (timed out)",))
+
+
 def rest_context(peers: Peers, gate: AccessGate = AccessGate(enabled=False, token=None)) -> RestContext:  # noqa: B008
     """Return the REST context of a node that belongs to no flow, for its own endpoints."""
     return RestContext(
@@ -123,6 +142,7 @@ def rest_context(peers: Peers, gate: AccessGate = AccessGate(enabled=False, toke
         carry_out=CommandLog().carry_out,
         losses=recorded_losses,
         query_histories=recorded_queries,
+        translate=translated_positions,
         story=lambda _flow, _partition: PartitionStory(),
         problem_times=ProblemTimes,
         log=lambda: LOG,
@@ -167,6 +187,7 @@ class RestNode:
             carry_out=carry_out or self.commands.carry_out,
             losses=self._losses,
             query_histories=recorded_queries,
+            translate=translated_positions,
             story=lambda _flow, partition: self.stories.get(partition, PartitionStory()),
             problem_times=ProblemTimes,
             log=lambda: LOG,

@@ -16,8 +16,10 @@ async def test_docs_list_every_operation_and_field(serve: Serve) -> None:
         for what in ("groups", "losses", "queries", "partitions/{topic}/{partition}")
     }  # the example has no flow
     probes = {"/health", "/health/live", "/health/ready"}
-    assert set(description["paths"]) == {*probes, "/flows", "/node", "/metrics", "/docs", *asked_for}
-    for path in description["paths"]:
+    posted = "/flows/{source}/{target}/translate"
+    assert f"POST {posted}<" in page
+    assert set(description["paths"]) == {*probes, "/flows", "/node", "/metrics", "/docs", posted, *asked_for}
+    for path in description["paths"].keys() - {posted}:
         assert (f"GET {path}<" if path in asked_for else f">{path}</a>") in page
     for name, schema in description["components"]["schemas"].items():
         assert f'id="{name}"' in page

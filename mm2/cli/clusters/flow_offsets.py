@@ -17,7 +17,7 @@ from mm2.config.settings import FlowSettings
 from mm2.core.naming import internal_topics
 from mm2.core.positions.answer import Precision
 from mm2.core.positions.position_names import PositionRejectedError
-from mm2.core.positions.positions import Position, TranslatedPosition
+from mm2.core.positions.positions import Position, TranslatedPosition, TranslatedPositions
 from mm2.core.wire.formats import Checkpoint, FormatError
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterError
@@ -99,11 +99,9 @@ async def read_flow_offsets(settings: FlowSettings, wanted: Collection[str]) -> 
         return await _put_together(settings, wanted, clients, known, positions.translation)
 
 
-async def translate_groups(
-    settings: FlowSettings, pattern: re.Pattern[str]
-) -> tuple[tuple[TranslatedPosition, ...], tuple[str, ...]]:
-    """Return the positions of the groups that the flow translates and whose whole names match ``pattern``, sorted, and
-    notes: what makes them less precise, and which groups are left out.
+async def translate_groups(settings: FlowSettings, pattern: re.Pattern[str]) -> TranslatedPositions:
+    """Return the positions of the groups that the flow translates and whose whole names match ``pattern``, sorted. The
+    notes also say which groups are left out.
 
     Raises CommandError if the target is unreachable, or if no group matches.
     """
@@ -120,7 +118,8 @@ async def translate_groups(
         for group in matching:
             if group not in refusals:
                 rows += await _translate_group(group, known, positions)
-        return await positions.with_beginnings(rows), (*known.notes, *_left_out(refusals))
+        complete = await positions.with_beginnings(rows)
+        return TranslatedPositions(rows=complete, notes=(*known.notes, *_left_out(refusals)))
 
 
 async def _translate_group(group: str, known: _Known, positions: FlowPositions) -> list[TranslatedPosition]:

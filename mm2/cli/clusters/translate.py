@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from mm2.cli.clusters.cluster_access import ask, choose_flow, note, read_settings, reason
@@ -30,7 +29,7 @@ from mm2.core.positions.forms import (
     write_positions,
 )
 from mm2.core.positions.position_names import PositionRejectedError
-from mm2.core.positions.positions import Position, TranslatedPosition
+from mm2.core.positions.positions import Position, TranslatedPosition, TranslatedPositions
 from mm2.core.settings.client import OffsetReset, read_start_point
 from mm2.kafka.errors import ClusterError
 from mm2.node.checkpoint.flow_positions import FlowPositions, NoTimeError, open_flow_positions
@@ -38,15 +37,6 @@ from mm2.node.checkpoint.flow_positions import FlowPositions, NoTimeError, open_
 STDIN = "-"
 
 _PLACES = "--topic T --partition P with --offset N or --time T, --positions FILE, or --groups REGEX"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Translated:
-    """The answers in the order of the input, its form, and ``notes``: what makes them less precise."""
-
-    form: PositionForm
-    rows: tuple[TranslatedPosition, ...]
-    notes: tuple[str, ...]
 
 
 class _PositionsRejectedError(Exception):
@@ -94,12 +84,12 @@ def translate(
     what = f"translating positions of {settings.flow}"
     try:
         if pattern is not None:
-            found = ask(_groups(settings, pattern), what)
+            form, found = PositionForm.GROUPS, ask(translate_groups(settings, pattern), what)
         elif read is not None:
-            found = ask(_positions(settings, read, reverse=reverse), what)
+            form, found = read.form, ask(_positions(settings, read, reverse=reverse), what)
         else:
             assert wanted is not None
-            found = ask(_single(settings, *wanted, reverse=reverse), what)
+            form, found = PositionForm.LINES, ask(_single(settings, *wanted, reverse=reverse), what)
     except _PositionsRejectedError as error:
         _write_form_problems(place, error.problems, len(error.problems))
         return USAGE
@@ -107,17 +97,17 @@ def translate(
         raise UsageError(str(error)) from error
     except NoTimeError as error:
         raise CommandError(str(error)) from error
-    return _print(found, settings, reverse=reverse, json=json)
+    return _print(found, form, settings, reverse=reverse, json=json)
 
 
-def _print(found: Translated, settings: FlowSettings, *, reverse: bool, json: bool) -> int:
+def _print(found: TranslatedPositions, form: PositionForm, settings: FlowSettings, *, reverse: bool, json: bool) -> int:
     for text in found.notes:
         note(f"mm2 translate: {text}")
     inexact = [one for one in found.rows if not one.exact]
     if json:
         print_json([one.as_json() for one in found.rows])
     else:
-        sys.stdout.write(write_positions(found.form, found.rows, _alias(settings, on_target=not reverse)))
+        sys.stdout.write(write_positions(form, found.rows, _alias(settings, on_target=not reverse)))
         for one in inexact:
             note(str(one))
     return NOT_EXACT if inexact else DONE
@@ -203,7 +193,7 @@ async def _read(flow: FlowPositions) -> None:
 
 async def _single(
     settings: FlowSettings, place: TopicPartition, offset: int | None, time_ms: int | None, *, reverse: bool
-) -> Translated:
+) -> TranslatedPositions:
     asked = Position(place.topic, place.partition, offset or 0)
     async with open_flow_positions(settings) as flow:
         await _read(flow)
@@ -217,10 +207,10 @@ async def _single(
                 rows = await flow.translate([asked], reverse=reverse)
         except ClusterError as error:
             raise CommandError(f"cannot translate {place}: {error}") from error
-        return Translated(form=PositionForm.LINES, rows=rows, notes=flow.notes)
+        return TranslatedPositions(rows=rows, notes=flow.notes)
 
 
-async def _positions(settings: FlowSettings, read: PositionsFile, *, reverse: bool) -> Translated:
+async def _positions(settings: FlowSettings, read: PositionsFile, *, reverse: bool) -> TranslatedPositions:
     asked = [one.position for one in read.positions]
     async with open_flow_positions(settings) as flow:
         await _read(flow)
@@ -231,7 +221,7 @@ async def _positions(settings: FlowSettings, read: PositionsFile, *, reverse: bo
             rows = await flow.translate(asked, reverse=reverse)
         except ClusterError as error:
             raise CommandError(f"cannot translate the positions: {error}") from error
-        return Translated(form=read.form, rows=rows, notes=flow.notes)
+        return TranslatedPositions(rows=rows, notes=flow.notes)
 
 
 def _rejected(
@@ -244,8 +234,3 @@ def _rejected(
         if error is not None
     }
     return list(found.values())
-
-
-async def _groups(settings: FlowSettings, pattern: re.Pattern[str]) -> Translated:
-    rows, notes = await translate_groups(settings, pattern)
-    return Translated(form=PositionForm.GROUPS, rows=rows, notes=notes)

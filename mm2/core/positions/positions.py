@@ -126,3 +126,19 @@ def translated(
         reverse=reverse,
         group=group,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranslatedPositions:
+    """The answers in the order of the positions. ``notes``: what makes them less precise."""
+
+    rows: tuple[TranslatedPosition, ...]
+    notes: tuple[str, ...] = ()
+
+
+class PositionsUnreadableError(Exception):
+    """Positions of a flow cannot be translated now; ``is_unknown``: there is no such flow."""
+
+    def __init__(self, text: str, *, is_unknown: bool = False) -> None:
+        super().__init__(text)
+        self.is_unknown = is_unknown

@@ -21,6 +21,7 @@ from mm2.core.plugins import PluginError
 from mm2.election.protocol import HeldByOther
 from mm2.kafka.admin.internal_topics import WrongInternalTopic
 from mm2.kafka.errors import ClusterError
+from mm2.node.checkpoint.position_service import PositionService
 from mm2.node.commands.leader import LeaderHandle
 from mm2.node.commands.registry import carry_out
 from mm2.node.common.cancelling import cancel_and_wait
@@ -49,6 +50,8 @@ in the remaining time."""
 class FlowSupervisor:
     """Runs one flow of the node and restarts its session after errors.
 
+    ``positions`` translates positions for clients, with or without a session.
+
     Invariant (A): an error of one flow ends neither another flow nor the node.
     """
 
@@ -65,6 +68,7 @@ class FlowSupervisor:
         self._commanding = asyncio.Lock()
         self._audit_queue = AuditQueue()
         self._duplicate_node_ids = DuplicateNodeIds()
+        self.positions = PositionService(settings)
 
     async def run(self) -> None:
         """Run the flow until cancelled; start a new session after an error, and observe its source meanwhile."""
@@ -82,6 +86,7 @@ class FlowSupervisor:
             )
         finally:
             await cancel_and_wait([observing])
+            await self.positions.close()
 
     def _stored_offsets(self) -> StoredSourceOffsets | None:
         """Return the stored offsets, which are those of this flow while the node is a member of its group."""
@@ -113,6 +118,7 @@ class FlowSupervisor:
     def use(self, settings: FlowSettings) -> None:
         """Apply settings whose changes have at most `UpdateMode.RUNNING`."""
         self.settings = settings
+        self.positions.use(settings)
         if self._session is not None:
             self._session.use(settings)
 
@@ -139,6 +145,7 @@ class FlowSupervisor:
     def reset(self, settings: FlowSettings) -> None:
         """Prepare for another `run` with these settings, after `stop` and after `run` was cancelled."""
         self.settings = settings
+        self.positions.use(settings)
         self._observations = FlowObservations(self._identity.node_id, settings.clients.fetch)
         self._leaving = False
         self._error.cause = None

@@ -61,6 +61,17 @@ NO_SUCH_BODY = (
     'invalid body: send none, or for pause and resume {"topics": ["NAME", ...]}, with Content-Type: application/json'
 )
 
+
+def no_positions(error: RequestValidationError) -> str:
+    """Return what is wrong with the body of a request to translate positions: its first error."""
+    first = error.errors()[0]
+    place = ".".join(map(str, first["loc"][1:]))
+    return (
+        f"invalid body: {place or 'it'}: {first['msg']}; send "
+        '{"positions": [{"topic": "orders", "partition": 0, "offset": 123}, ...]}, with Content-Type: application/json'
+    )
+
+
 LONG_REASON = f"the reason has more than {MOST_REASON} characters"
 
 TOKENS_DIFFER = ": do all nodes of the flow have the same mm2.rest.admin.token?"
@@ -208,6 +219,8 @@ def add_refusals(app: FastAPI) -> None:
     async def not_understood(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         if request.url.path.startswith("/flows/"):
+            if request.url.path.endswith("/translate"):
+                return JSONResponse({"detail": no_positions(error)}, HTTPStatus.UNPROCESSABLE_ENTITY)
             long = any(one["loc"] == ("query", "reason") for one in error.errors())
             return JSONResponse({"detail": LONG_REASON if long else NO_SUCH_BODY}, HTTPStatus.UNPROCESSABLE_ENTITY)
         return await request_validation_exception_handler(request, error)

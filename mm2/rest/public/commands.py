@@ -39,9 +39,9 @@ from mm2.rest.public.response_bodies import COMMAND_RESPONSE, CommandResponse
 from mm2.rest.public.responses import JSON
 
 
-def gated_route(gate: Callable[[Request], Caller], largest: int) -> type[APIRoute]:
+def gated_route(gate: Callable[[Request], Caller | None], largest: int) -> type[APIRoute]:
     """Return a class of routes. ``gate`` returns the caller, which becomes ``request.state.caller``, or raises
-    HTTPException for a request that it rejects; ``largest``: maximum bytes of a body."""
+    HTTPException for a request that it rejects, before its body is read; ``largest``: maximum bytes of a body."""
 
     class GatedRoute(APIRoute):
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:

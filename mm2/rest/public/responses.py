@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mm2.core.coordination.query_history_records import QueriesUnreadableError
 from mm2.core.lanes.losses import LossesUnreadableError
+from mm2.core.positions.positions import PositionsUnreadableError
 
 JSON = "application/json"
 
@@ -58,7 +59,7 @@ def unreadable_responses(unavailable: str) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def unreadable(error: LossesUnreadableError | QueriesUnreadableError) -> Response:
+def unreadable(error: LossesUnreadableError | QueriesUnreadableError | PositionsUnreadableError) -> Response:
     """Return the response for an error: 404 for an unknown flow, otherwise 503."""
     code = status.HTTP_404_NOT_FOUND if error.is_unknown else status.HTTP_503_SERVICE_UNAVAILABLE
     return Response(_UNREADABLE.dump_json(Unreadable(detail=str(error))), code, media_type=JSON)
