@@ -1,5 +1,8 @@
 """Kafka's MirrorClient and RemoteClusterUtils for Python: what is replicated to a cluster, and the positions of another
-cluster's consumer groups on it; and clients that translate any position of a flow. docs/reference/client.md describes the API, docs/how-to/failover.md its use."""
+cluster's consumer groups on it; and clients that translate any position of a flow.
+
+docs/reference/client.md describes the API, docs/how-to/failover.md its use.
+"""
 
 from mm2.client.config import ConfigInvalid, MirrorClientConfig
 from mm2.client.mirror_client import AsyncMirrorClient, CheckpointsIncomplete, MirrorClient, NoCheckpoints

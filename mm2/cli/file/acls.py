@@ -16,7 +16,7 @@ from mm2.config.grammar.problem_report import write_rejection
 from mm2.config.load import load
 from mm2.config.settings import FlowSettings
 from mm2.core.access.acl_patterns import AclPattern
-from mm2.core.access.required_acls import AclRole, RequiredAcl, required_acls
+from mm2.core.access.required_acls import OTHER_PROGRAMS, RequiredAcl, required_acls
 from mm2.core.naming.names import Flow
 from mm2.core.plugins import PluginError
 from mm2.core.topics.acls import PatternType, ResourceType
@@ -25,7 +25,7 @@ PRINCIPAL = "User:mm2"
 """The principal if none is given."""
 
 CLIENT_PRINCIPAL = "User:CLIENT"
-"""The principal in the commands for the client library, which are commented out: a program has its own one."""
+"""The principal in the commands for `OTHER_PROGRAMS`, which are commented out: they have their own one."""
 
 _OPTIONS = {
     ResourceType.TOPIC: "--topic",
@@ -119,7 +119,7 @@ def _row(flow: Flow, acl: RequiredAcl, principals: Mapping[str, str]) -> dict[st
         "flow": str(flow),
         "cluster": acl.cluster,
         "role": acl.role.value,
-        "principal": None if acl.role is AclRole.CLIENT else principals[acl.cluster],
+        "principal": None if acl.role in OTHER_PROGRAMS else principals[acl.cluster],
         "resourceType": acl.resource_type.name,
         "patternType": acl.pattern.pattern_type.name,
         "name": acl.pattern.name,
@@ -136,7 +136,7 @@ def _commands(required: FlowAcls, principals: Mapping[str, str]) -> Iterator[str
             admin = clients.source_admin if cluster == flow.source else clients.target_admin
             start = ["kafka-acls.sh", "--bootstrap-server", ",".join(admin.bootstrap_servers), "--add"]
             for role, some in groupby((acl for acl in found if acl.cluster == cluster), key=lambda acl: acl.role):
-                is_client = role is AclRole.CLIENT
+                is_client = role in OTHER_PROGRAMS
                 yield ""
                 yield f"# cluster {cluster}: {role}" + (
                     ", for the principals of programs that use it" if is_client else ""

@@ -25,7 +25,7 @@ from mm2.core.topics.acls import Operation, PatternType, ResourceType
 
 
 class AclRole(StrEnum):
-    """What an ACL is for. A node needs those of all roles but the last, because any node of a flow can lead it."""
+    """What an ACL is for. A node needs those of all roles but `OTHER_PROGRAMS`, because any node can lead a flow."""
 
     READ_SOURCE = "read the source"
     WRITE_TARGET = "write the target"
@@ -35,7 +35,12 @@ class AclRole(StrEnum):
     CHECKPOINTS = "checkpoints"
     GROUP_SYNC = "group offset sync"
     HEARTBEATS = "heartbeats"
+    TRANSLATE = "translation of positions"
     CLIENT = "client library"
+
+
+OTHER_PROGRAMS = frozenset({AclRole.TRANSLATE, AclRole.CLIENT})
+"""The roles of what can run as another principal than a node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +137,8 @@ class _FlowAcls:
             if features.sync_group_offsets:
                 yield from self._group_sync()
         yield from self._heartbeats()
+        if features.replicates:
+            yield from self._translate()
         yield from self._client()
 
     def _read_source(self) -> Iterator[RequiredAcl]:
@@ -230,6 +237,25 @@ class _FlowAcls:
 
     def _remote(self, patterns: Iterable[AclPattern]) -> tuple[AclPattern, ...]:
         return minimal(remote_pattern(one, self._features.policy, self._features.source_alias) for one in patterns)
+
+    def _translate(self) -> Iterator[RequiredAcl]:
+        role, features = AclRole.TRANSLATE, self._features
+        why = "with --time"
+        yield from _on_topics(role, self._source, self._topics, Operation.DESCRIBE, why)
+        if features.offset_syncs is not None:
+            why = "translate positions that the exact offset map does not cover"
+            yield from self._internal(role, features.offset_syncs, Operation.READ, why=why)
+        if features.exact_offsets is not None:
+            yield from self._internal(role, features.exact_offsets, Operation.READ, why="translate positions")
+        why = "list partitions"
+        yield from _on_topics(role, self._target, self._remote_topics, Operation.DESCRIBE, why)
+        why = "with --time, while the source does not answer"
+        yield from _on_topics(role, self._target, self._remote_topics, Operation.DESCRIBE_CONFIGS, why)
+        if features.checkpoints is not None:
+            for group in features.groups:
+                kind = ResourceType.GROUP
+                yield _acl(role, self._source, Operation.DESCRIBE, "with --groups", kind=kind, pattern=group)
+            yield from self._internal(role, features.checkpoints, Operation.READ, why="with --groups")
 
     def _client(self) -> Iterator[RequiredAcl]:
         role, cluster, features = AclRole.CLIENT, self._target, self._features

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AclBinding, AclOperation, ResourceType
 
 from mm2.config.flow_features import features_of
 from mm2.config.load import load
-from mm2.core.access.required_acls import AclRole, RequiredAcl, required_acls
+from mm2.core.access.required_acls import OTHER_PROGRAMS, RequiredAcl, required_acls
 from mm2.core.access.rights import Right
 from mm2.core.settings.client import SecurityProtocol
 from mm2.core.settings.sasl import SaslMechanism
@@ -109,7 +109,7 @@ class GuardedFlow:
         features = next(one for one in features_of(settings.flows) if str(one.flow) == FLOW)
         listed = required_acls(features)
         # an ACL can have several roles
-        required = {str(one): one for one in listed if one.role is not AclRole.CLIENT}
+        required = {str(one): one for one in listed if one.role not in OTHER_PROGRAMS}
         return cls(source, target, node, mode, listed, tuple(required.values()))
 
     # -- ACLs

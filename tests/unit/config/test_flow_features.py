@@ -9,7 +9,7 @@ import pytest
 
 from mm2.config.flow_features import features_of
 from mm2.config.load import load
-from mm2.core.access.required_acls import AclRole, FlowFeatures, RequiredAcl, required_acls
+from mm2.core.access.required_acls import OTHER_PROGRAMS, FlowFeatures, RequiredAcl, required_acls
 from mm2.core.access.rights import on_group, on_topic
 from mm2.core.topics.acls import Operation
 
@@ -33,7 +33,7 @@ def features(directory: Path, extra: str = "") -> FlowFeatures:
 
 
 def texts(found: FlowFeatures) -> set[str]:
-    return {str(one) for one in required_acls(found) if one.role is not AclRole.CLIENT}
+    return {str(one) for one in required_acls(found) if one.role not in OTHER_PROGRAMS}
 
 
 def removed(directory: Path, extra: str) -> set[str]:
