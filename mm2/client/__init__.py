@@ -12,7 +12,7 @@ from mm2.core.naming.names import TopicPartition
 from mm2.core.policies import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
 from mm2.core.positions.answer import Precision
 from mm2.core.positions.position_names import PositionRejectedError
-from mm2.core.positions.positions import Position, PositionsUnreadableError, TranslatedPosition, TranslatedPositions
+from mm2.core.positions.positions import Position, PositionAnswers, PositionsUnreadableError, TranslatedPosition
 from mm2.kafka.errors import AuthenticationRefused, BrokerError, ClusterError, TlsRefused, Unreachable
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "NoCheckpoints",
     "OffsetAndMetadata",
     "Position",
+    "PositionAnswers",
     "PositionClient",
     "PositionRejectedError",
     "PositionsUnreadableError",
@@ -38,6 +39,5 @@ __all__ = [
     "TlsRefused",
     "TopicPartition",
     "TranslatedPosition",
-    "TranslatedPositions",
     "Unreachable",
 ]

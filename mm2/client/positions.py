@@ -10,7 +10,7 @@ from mm2.client.config import ConfigInvalid
 from mm2.client.mirror_client import TIMEOUT, OwnLoop
 from mm2.config.load import load
 from mm2.config.settings import FlowSettings
-from mm2.core.positions.positions import Position, TranslatedPositions
+from mm2.core.positions.positions import Position, PositionAnswers
 from mm2.node.checkpoint.position_service import PositionService
 
 
@@ -43,7 +43,7 @@ class AsyncPositionClient:
         if self._service is not None:
             await self._service.close()
 
-    async def translate(self, positions: Iterable[Position], *, reverse: bool = False) -> TranslatedPositions:
+    async def translate(self, positions: Iterable[Position], *, reverse: bool = False) -> PositionAnswers:
         """Return where positions on the source are on the target; with ``reverse`` the other way round.
 
         A position is the next offset to read. No answer skips a copied record. Raises PositionRejectedError for a topic
@@ -76,7 +76,7 @@ class PositionClient:
         """Close all connections and end the thread; requests in progress fail with ClusterClosed."""
         self._loop.close()
 
-    def translate(self, positions: Iterable[Position], *, reverse: bool = False) -> TranslatedPositions:
+    def translate(self, positions: Iterable[Position], *, reverse: bool = False) -> PositionAnswers:
         """See `AsyncPositionClient.translate`."""
         return self._loop.ask(self._client.translate(positions, reverse=reverse))
 

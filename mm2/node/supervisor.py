@@ -26,7 +26,7 @@ from mm2.core.lanes.partition_steps import PartitionStory
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.core.plugins import PluginError
-from mm2.core.positions.positions import Position, PositionsUnreadableError, TranslatedPositions
+from mm2.core.positions.positions import Position, PositionAnswers, PositionsUnreadableError
 from mm2.kafka.errors import ClusterError
 from mm2.node.common import audit_log
 from mm2.node.common.cancelling import cancel_and_wait
@@ -219,7 +219,7 @@ class Node:
             raise QueriesUnreadableError(self._no_flow(flow), is_unknown=True)
         return supervisor.query_histories()
 
-    async def translate(self, flow: Flow, positions: Sequence[Position], reverse: bool) -> TranslatedPositions:
+    async def translate(self, flow: Flow, positions: Sequence[Position], reverse: bool) -> PositionAnswers:
         """Translate positions of a flow of this node, with ``reverse`` from its target to its source.
 
         Raises PositionRejectedError and PositionsUnreadableError.

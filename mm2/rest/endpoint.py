@@ -14,7 +14,7 @@ from mm2.core.coordination.query_history_records import QueryHistories
 from mm2.core.lanes.losses import Loss
 from mm2.core.lanes.partition_steps import PartitionStory
 from mm2.core.naming.names import Flow, TopicPartition
-from mm2.core.positions.positions import Position, TranslatedPositions
+from mm2.core.positions.positions import Position, PositionAnswers
 from mm2.core.problems.problem_times import ProblemTimes
 from mm2.node.status.status_model import FlowStatus, NodeStatus
 from mm2.rest.access.gate import AccessGate
@@ -54,7 +54,7 @@ class RestContext:
     carry_out: Callable[[Flow, Command, CommandOrigin, Callable[[], Awaitable[FlowStatus]]], Awaitable[str]]
     losses: Callable[[Flow], Awaitable[tuple[Loss, ...]]]
     query_histories: Callable[[Flow], QueryHistories]
-    translate: Callable[[Flow, Sequence[Position], bool], Awaitable[TranslatedPositions]]
+    translate: Callable[[Flow, Sequence[Position], bool], Awaitable[PositionAnswers]]
     story: Callable[[Flow, TopicPartition], PartitionStory]
     problem_times: Callable[[], ProblemTimes]
     log: Callable[[], Sequence[str]]

@@ -20,7 +20,7 @@ from mm2.core.lanes.partition_steps import PartitionStory
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.core.positions.answer import PositionAnswer, Precision
 from mm2.core.positions.position_names import PositionRejectedError
-from mm2.core.positions.positions import Position, PositionsUnreadableError, TranslatedPositions, translated
+from mm2.core.positions.positions import Position, PositionAnswers, PositionsUnreadableError, translated
 from mm2.core.problems.problem_times import ProblemTimes
 from mm2.core.settings.listener import ServerTls
 from mm2.node.commands.accept_loss import AcceptLoss
@@ -113,7 +113,7 @@ def recorded_queries(flow: Flow) -> QueryHistories:
     return QUERIES
 
 
-async def translated_positions(flow: Flow, positions: Sequence[Position], reverse: bool) -> TranslatedPositions:
+async def translated_positions(flow: Flow, positions: Sequence[Position], reverse: bool) -> PositionAnswers:
     """Each position is 20 later on the target; topic ``hidden`` is not copied, offsets below 20 are not known."""
     if flow != A_B:
         raise PositionsUnreadableError(f"no flow {flow} on this node; its flows: {A_B}", is_unknown=True)
@@ -126,7 +126,7 @@ async def translated_positions(flow: Flow, positions: Sequence[Position], revers
         unknown = PositionAnswer(offset=None, precision=Precision.CONSERVATIVE, reason="too old", read_again=None)
         there = TopicPartition(one.topic.removeprefix("A.") if reverse else f"A.{one.topic}", one.partition)
         rows.append(translated(one, there, unknown if offset < 0 else exact, reverse=reverse))
-    return TranslatedPositions(rows=tuple(rows), notes=("cluster A is unreachable (timed out)",))
+    return PositionAnswers(rows=tuple(rows), notes=("cluster A is unreachable (timed out)",))
 
 
 def rest_context(peers: Peers, gate: AccessGate = AccessGate(enabled=False, token=None)) -> RestContext:  # noqa: B008

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from mm2.core.access.callers import NamedToken, Role
 from mm2.core.naming.names import Flow
-from mm2.core.positions.positions import Position, PositionsUnreadableError, TranslatedPositions
+from mm2.core.positions.positions import Position, PositionAnswers, PositionsUnreadableError
 from mm2.rest.access.gate import AccessGate
 from mm2.rest.app import rest_app
 from mm2.rest.internal.peers import Peers
@@ -134,7 +134,7 @@ async def test_a_viewer_may_ask() -> None:
 
 
 async def test_while_the_target_does_not_answer() -> None:
-    async def away(flow: Flow, positions: Sequence[Position], reverse: bool) -> TranslatedPositions:
+    async def away(flow: Flow, positions: Sequence[Position], reverse: bool) -> PositionAnswers:
         raise PositionsUnreadableError(f"cannot translate positions of {flow} on this node: cluster B is unreachable")
 
     peers = Peers(PLAIN)

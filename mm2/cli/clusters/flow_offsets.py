@@ -17,7 +17,7 @@ from mm2.config.settings import FlowSettings
 from mm2.core.naming import internal_topics
 from mm2.core.positions.answer import Precision
 from mm2.core.positions.position_names import PositionRejectedError
-from mm2.core.positions.positions import Position, TranslatedPosition, TranslatedPositions
+from mm2.core.positions.positions import Position, PositionAnswers, TranslatedPosition
 from mm2.core.wire.formats import Checkpoint, FormatError
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterError
@@ -99,7 +99,7 @@ async def read_flow_offsets(settings: FlowSettings, wanted: Collection[str]) -> 
         return await _put_together(settings, wanted, clients, known, positions.translation)
 
 
-async def translate_groups(settings: FlowSettings, pattern: re.Pattern[str]) -> TranslatedPositions:
+async def translate_groups(settings: FlowSettings, pattern: re.Pattern[str]) -> PositionAnswers:
     """Return the positions of the groups that the flow translates and whose whole names match ``pattern``, sorted. The
     notes also say which groups are left out.
 
@@ -119,7 +119,7 @@ async def translate_groups(settings: FlowSettings, pattern: re.Pattern[str]) -> 
             if group not in refusals:
                 rows += await _translate_group(group, known, positions)
         complete = await positions.with_beginnings(rows)
-        return TranslatedPositions(rows=complete, notes=(*known.notes, *_left_out(refusals)))
+        return PositionAnswers(rows=complete, notes=(*known.notes, *_left_out(refusals)))
 
 
 async def _translate_group(group: str, known: _Known, positions: FlowPositions) -> list[TranslatedPosition]:

@@ -29,7 +29,7 @@ from mm2.core.positions.forms import (
     write_positions,
 )
 from mm2.core.positions.position_names import PositionRejectedError
-from mm2.core.positions.positions import Position, TranslatedPosition, TranslatedPositions
+from mm2.core.positions.positions import Position, PositionAnswers, TranslatedPosition
 from mm2.core.settings.client import OffsetReset, read_start_point
 from mm2.kafka.errors import ClusterError
 from mm2.node.checkpoint.flow_positions import FlowPositions, NoTimeError, open_flow_positions
@@ -100,7 +100,7 @@ def translate(
     return _print(found, form, settings, reverse=reverse, json=json)
 
 
-def _print(found: TranslatedPositions, form: PositionForm, settings: FlowSettings, *, reverse: bool, json: bool) -> int:
+def _print(found: PositionAnswers, form: PositionForm, settings: FlowSettings, *, reverse: bool, json: bool) -> int:
     for text in found.notes:
         note(f"mm2 translate: {text}")
     inexact = [one for one in found.rows if not one.exact]
@@ -193,7 +193,7 @@ async def _read(flow: FlowPositions) -> None:
 
 async def _single(
     settings: FlowSettings, place: TopicPartition, offset: int | None, time_ms: int | None, *, reverse: bool
-) -> TranslatedPositions:
+) -> PositionAnswers:
     asked = Position(place.topic, place.partition, offset or 0)
     async with open_flow_positions(settings) as flow:
         await _read(flow)
@@ -207,10 +207,10 @@ async def _single(
                 rows = await flow.translate([asked], reverse=reverse)
         except ClusterError as error:
             raise CommandError(f"cannot translate {place}: {error}") from error
-        return TranslatedPositions(rows=rows, notes=flow.notes)
+        return PositionAnswers(rows=rows, notes=flow.notes)
 
 
-async def _positions(settings: FlowSettings, read: PositionsFile, *, reverse: bool) -> TranslatedPositions:
+async def _positions(settings: FlowSettings, read: PositionsFile, *, reverse: bool) -> PositionAnswers:
     asked = [one.position for one in read.positions]
     async with open_flow_positions(settings) as flow:
         await _read(flow)
@@ -221,7 +221,7 @@ async def _positions(settings: FlowSettings, read: PositionsFile, *, reverse: bo
             rows = await flow.translate(asked, reverse=reverse)
         except ClusterError as error:
             raise CommandError(f"cannot translate the positions: {error}") from error
-        return TranslatedPositions(rows=rows, notes=flow.notes)
+        return PositionAnswers(rows=rows, notes=flow.notes)
 
 
 def _rejected(

@@ -129,7 +129,7 @@ def translated(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TranslatedPositions:
+class PositionAnswers:
     """The answers in the order of the positions. ``notes``: what makes them less precise."""
 
     rows: tuple[TranslatedPosition, ...]

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 
 from mm2.config.settings import FlowSettings
 from mm2.core.plugins import PluginError
-from mm2.core.positions.positions import Position, PositionsUnreadableError, TranslatedPositions
+from mm2.core.positions.positions import Position, PositionAnswers, PositionsUnreadableError
 from mm2.kafka.errors import ClusterError, SecuritySettingsInvalid
 from mm2.node.checkpoint.flow_positions import FlowPositions, open_flow_positions
 from mm2.node.common.cancelling import cancel_and_wait
@@ -63,7 +63,7 @@ class PositionService:
         """Use these settings from the next request on."""
         self._settings = settings
 
-    async def translate(self, positions: Sequence[Position], *, reverse: bool) -> TranslatedPositions:
+    async def translate(self, positions: Sequence[Position], *, reverse: bool) -> PositionAnswers:
         """Return where positions on the source are on the target; with ``reverse`` the other way round.
 
         Raises PositionRejectedError, and PositionsUnreadableError with the reason.
@@ -76,7 +76,7 @@ class PositionService:
                     if rejection is not None:
                         raise rejection
                 rows = await flow.translate(positions, reverse=reverse)
-                return TranslatedPositions(rows=rows, notes=flow.notes)
+                return PositionAnswers(rows=rows, notes=flow.notes)
         except TimeoutError:
             raise PositionsUnreadableError(
                 f"{self._settings.flow}: the exact offset map could not be read within {self._answer_s:.0f} s; it is"
