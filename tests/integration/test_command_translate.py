@@ -35,7 +35,7 @@ def stage(
     cluster_a: KafkaCluster, cluster_b: KafkaCluster, tmp_path_factory: pytest.TempPathFactory, groups: dict[str, str]
 ) -> Stage:
     """For ``orders``-0 the exact map maps 100-1,099 to 40-1,039, for ``timed`` 3-9 to 0-6. ``orders``-1 has only an
-    offset sync, ``orders``-2 nothing."""
+    offset sync, ``orders``-2 nothing. The last record of ``orders``-0 on both clusters is not in the map."""
     aliases = unique_name("A"), unique_name("B")
     made = Stage(tmp_path_factory.mktemp("translate"), source=cluster_a, target=cluster_b, aliases=aliases)
     made.create_internal()
@@ -44,6 +44,12 @@ def stage(
     cluster_a.create_topic(unique_name("hidden"))
     made.copied("orders", 100, 40, 1_000)
     made.sync("orders", 2_000, 1_900, partition=1)
+    for cluster, topic, counts in (
+        (cluster_a, made.source_partition("orders").topic, (1_101, 2_100, 10)),
+        (cluster_b, made.remote_partition("orders").topic, (1_041, 1_950, 10)),
+    ):
+        for number, count in enumerate(counts):
+            write(cluster.bootstrap, topic, [Outgoing(value=b"v", partition=number)] * count)
     records = [Outgoing(value=b"v", timestamp_ms=NOON + 1_000 * number) for number in range(10)]
     write(cluster_a.bootstrap, made.source_partition("timed").topic, records)
     write(cluster_b.bootstrap, made.remote_partition("timed").topic, records[3:])
@@ -114,6 +120,36 @@ def test_one_position(stage: Stage, mm2: Any) -> None:
     code, out, err = mm2(*at(stage, topic, 2, offset=5))  # nothing is known: the beginning misses nothing
     assert (code, out) == (3, f"{remote}:2:0\n")
     assert f"the beginning of {remote}-2; an unknown number of records is read again" in err
+
+
+def test_each_precision_in_both_directions(stage: Stage, mm2: Any, tmp_path: Path) -> None:
+    """What is behind the map is not copied yet, as far as it is known."""
+    topic, remote = stage.source_partition("orders").topic, stage.remote_partition("orders").topic
+    file = tmp_path / "positions"
+    file.write_text("".join(f"{topic}:0:{offset}\n" for offset in (100, 1_099, 1_100, 1_101, 50)))
+    code, out, _ = mm2(stage.file(), "--positions", str(file), "--json")
+    assert code == 3
+    assert [(one["remote_offset"], one["precision"], one["missing"]) for one in json.loads(out)] == [
+        (40, "exact", None),
+        (1_039, "exact", None),
+        (1_040, "end", None),
+        (1_040, "ahead", 1),
+        (0, "conservative", None),
+    ]
+    file.write_text("".join(f"{remote}:0:{offset}\n" for offset in (40, 1_039, 1_040)))
+    code, out, err = mm2(stage.file(), "--positions", str(file), "--reverse", "--json")
+    rows = json.loads(out)
+    assert [(one["source_topic"], one["source_partition"]) for one in rows] == [(topic, 0)] * 3
+    assert [(one["remote_offset"], one["source_offset"], one["precision"]) for one in rows] == [
+        (40, 100, "exact"),
+        (1_039, 1_099, "exact"),
+        (1_040, 1_100, "end"),
+    ]
+    assert (code, err) == (3, "")
+    assert mm2(*at(stage, remote, 0, offset=717), "--reverse") == (0, f"{topic}:0:777\n", "")
+    code, out, err = mm2(*at(stage, topic, 0, offset=717), "--reverse")
+    assert (code, out) == (2, "")
+    assert f"{topic} is not a remote topic of {stage.name}" in err
 
 
 def test_each_form(stage: Stage, mm2: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

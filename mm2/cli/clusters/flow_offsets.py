@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 from mm2.cli.clusters.cluster_access import ANSWER_MS, connection_error, reason, short_timeout_cluster
-from mm2.cli.clusters.group_positions import CheckpointsByGroup, Committed, FlowRules, GroupPosition
+from mm2.cli.clusters.group_positions import CheckpointsByGroup, Committed, FlowRules, GroupPosition, PartitionPosition
 from mm2.cli.errors import CommandError
 from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
@@ -114,50 +114,51 @@ async def translate_groups(settings: FlowSettings, pattern: re.Pattern[str]) -> 
             raise CommandError(f"no group matches {pattern.pattern}. Groups: {_some(known.names)}.")
         refusals = {group: why for group, why in _refusals(settings, known).items() if group in matching}
         positions = await _read_positions(settings, clients, known)
-        rows: list[TranslatedPosition] = []
-        for group in matching:
-            if group not in refusals:
-                rows += await _translate_group(group, known, positions)
-        complete = await positions.with_beginnings(rows)
-        return PositionAnswers(rows=complete, notes=(*known.notes, *_left_out(refusals)))
+        rows = await _translate_groups([one for one in matching if one not in refusals], known, positions)
+        return PositionAnswers(rows=rows, notes=(*known.notes, *_left_out(refusals)))
 
 
-async def _translate_group(group: str, known: _Known, positions: FlowPositions) -> list[TranslatedPosition]:
-    """Return the positions of a group. A later checkpoint applies if the map knows less, as in `mm2 offsets`."""
-    committed, _ = known.positions(group)
-    translation = positions.translation
-    judged = known.checkpoints.positions(group, committed, translation.translate, {}, translation.latest)
-    rows: list[TranslatedPosition] = []
-    for one in judged:
-        if one.source_offset is None:
-            continue
-        try:
-            (row,) = await positions.answers(
-                [Position(one.partition.topic, one.partition.partition, one.source_offset)], group=group
-            )
-        except PositionRejectedError as error:
-            row = TranslatedPosition(
-                source=one.partition,
-                source_offset=one.source_offset,
-                remote=one.remote,
-                remote_offset=None,
-                precision=Precision.CONSERVATIVE,
-                reason=error.rule,
-                read_again=None,
-                group=group,
-                translatable=False,
-            )
-        known_less = row.remote_offset is None or row.precision is Precision.CONSERVATIVE
-        if (
-            row.translatable
-            and known_less
-            and one.translated is not None
-            and one.translated > (row.remote_offset or -1)
-        ):
-            why = f"{row.reason}; that of the last checkpoint" if row.reason else "that of the last checkpoint"
-            row = replace(row, remote_offset=one.translated, read_again=one.read_again, reason=why)
-        rows.append(row)
-    return rows
+async def _translate_groups(
+    groups: Iterable[str], known: _Known, positions: FlowPositions
+) -> tuple[TranslatedPosition, ...]:
+    """Return the positions of groups. A later checkpoint applies if the map knows less, as in ``mm2 offsets``."""
+    judged: list[tuple[str, PartitionPosition, Position, PositionRejectedError | None]] = []
+    for group in groups:
+        committed, _ = known.positions(group)
+        offsets = {one: at.offset for one, at in committed.items() if at is not None and at.offset >= 0}
+        by_checkpoints = await positions.translation.translated(offsets)
+        for one in known.checkpoints.positions(group, committed, by_checkpoints.translate, {}, by_checkpoints.latest):
+            if one.source_offset is not None:
+                asked = Position(one.partition.topic, one.partition.partition, one.source_offset)
+                judged.append((group, one, asked, positions.names.rejection(asked.topic)))
+    copied = [(group, asked) for group, _, asked, rejection in judged if rejection is None]
+    found = iter(await positions.translate([asked for _, asked in copied], groups=[group for group, _ in copied]))
+    return tuple(
+        _by_checkpoint(next(found), one) if rejection is None else _not_copied(group, one, rejection)
+        for group, one, _, rejection in judged
+    )
+
+
+def _by_checkpoint(row: TranslatedPosition, judged: PartitionPosition) -> TranslatedPosition:
+    """Return the answer of the group's last checkpoint, if it is later than that of the map."""
+    known_less = row.remote_offset is None or row.precision is Precision.CONSERVATIVE
+    if not known_less or judged.translated is None or judged.translated <= (row.remote_offset or -1):
+        return row
+    why = f"{row.reason}; that of the last checkpoint" if row.reason else "that of the last checkpoint"
+    return replace(row, remote_offset=judged.translated, read_again=judged.read_again, reason=why)
+
+
+def _not_copied(group: str, judged: PartitionPosition, rejection: PositionRejectedError) -> TranslatedPosition:
+    return TranslatedPosition(
+        source=judged.partition,
+        source_offset=judged.source_offset,
+        remote=judged.remote,
+        remote_offset=None,
+        precision=Precision.CONSERVATIVE,
+        reason=rejection.rule,
+        read_again=None,
+        group=group,
+    )
 
 
 def _left_out(refusals: Mapping[str, str]) -> Iterator[str]:

@@ -45,6 +45,14 @@ class PositionNames:
             else f"use its name on the source, {upstream}, or --reverse for a position on the target",
         )
 
+    def rejection(self, topic: str) -> PositionRejectedError | None:
+        """Return why source topic ``topic`` has no name on the target; None if it has one."""
+        try:
+            self.remote(topic)
+        except PositionRejectedError as error:
+            return error
+        return None
+
     def source(self, remote: str) -> str:
         """Return the name on the source of topic ``remote`` of the target. Raises PositionRejectedError."""
         upstream = self._upstream(remote)

@@ -38,8 +38,7 @@ class TranslatedPosition:
 
     ``reverse``: it was translated from ``remote``, the partition on the target, to ``source``. An offset is None if it
     is unknown: that of the answer if there is none, and that of the source if a time was given that only the target
-    could answer. The other fields are those of `PositionAnswer`. ``group``: whose position it is. ``translatable``: the
-    flow copies the topic.
+    could answer. The other fields are those of `PositionAnswer`. ``group``: whose position it is.
     """
 
     source: TopicPartition
@@ -52,7 +51,6 @@ class TranslatedPosition:
     missing: int | None = None
     reverse: bool = False
     group: str | None = None
-    translatable: bool = True
 
     @property
     def exact(self) -> bool:

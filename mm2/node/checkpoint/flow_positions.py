@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Protocol
 
 from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
 from mm2.core.naming.internal_topics import Side
 from mm2.core.naming.names import TopicPartition
-from mm2.core.offsets.offset_translation import Translated
 from mm2.core.positions.answer import PositionAnswer, Precision
 from mm2.core.positions.position_names import PositionNames, PositionRejectedError, check_partition
 from mm2.core.positions.positions import EARLIEST, Position, TranslatedPosition, translated
+from mm2.core.positions.source_to_target import HOLE, UNKNOWN_EXTENT, Extent, hole_reason
 from mm2.core.settings.client import IsolationLevel
 from mm2.kafka.admin.topic_configs import describe_topic_configs
 from mm2.kafka.client.cluster import Cluster
@@ -28,6 +27,7 @@ from mm2.kafka.client.offsets import OffsetSpec, list_offsets
 from mm2.kafka.client.short_timeouts import ANSWER_MS, connection_error, reason, short_timeout_cluster
 from mm2.kafka.errors import BrokerError, ClusterError
 from mm2.kafka.protocol.error_codes import ErrorCode
+from mm2.node.checkpoint.hole_causes import HoleCausesReader
 from mm2.node.checkpoint.translation import FlowTranslation
 
 STEP_POSITIONS = 250
@@ -41,31 +41,6 @@ TIMESTAMP_TYPE = "message.timestamp.type"
 
 class NoTimeError(Exception):
     """The offset of a time is unknown, because the cluster that knows it does not answer."""
-
-
-class Translator(Protocol):
-    """What answers: the map and the offset syncs."""
-
-    async def position_on_target(self, partition: TopicPartition, offset: int) -> PositionAnswer: ...
-    async def position_on_source(self, partition: TopicPartition, target_offset: int) -> PositionAnswer: ...
-
-
-class _Today:
-    def __init__(self, translation: FlowTranslation) -> None:
-        self._translation = translation
-
-    async def position_on_target(self, partition: TopicPartition, offset: int) -> PositionAnswer:
-        found = self._translation.translate(partition, offset)
-        if not isinstance(found, Translated):
-            return PositionAnswer(offset=None, precision=Precision.CONSERVATIVE, reason=str(found), read_again=None)
-        if found.exact:
-            return PositionAnswer(offset=found.offset, precision=Precision.EXACT)
-        return PositionAnswer(
-            offset=found.offset, precision=Precision.CONSERVATIVE, reason="by offset syncs", read_again=found.behind
-        )
-
-    async def position_on_source(self, partition: TopicPartition, target_offset: int) -> PositionAnswer:
-        return PositionAnswer(offset=None, precision=Precision.CONSERVATIVE, reason="not yet", read_again=None)
 
 
 class FlowPositions:
@@ -92,7 +67,7 @@ class FlowPositions:
         self._target = target
         self._clock = clock
         self._translation = FlowTranslation(settings, source, target, must_read_to_end=False)
-        self._translator: Translator = _Today(self._translation)
+        self._causes = HoleCausesReader(settings, target)
         self._source_away: ClusterError | None = None
         self._away_since = 0.0
 
@@ -197,30 +172,35 @@ class FlowPositions:
     # -- answers
 
     async def translate(
-        self, positions: Sequence[Position], *, reverse: bool = False
+        self, positions: Sequence[Position], *, reverse: bool = False, groups: Sequence[str] | None = None
     ) -> tuple[TranslatedPosition, ...]:
         """Return where positions on the source are on the target; with ``reverse`` the other way round.
 
-        If nothing is known of a position, the answer is the beginning of its partition. Raises PositionRejectedError,
-        and ClusterError if the target stops answering.
+        ``groups``: whose position each of them is. If nothing is known of a position, the answer is the beginning of
+        its partition, unless its cluster does not answer. Raises PositionRejectedError.
         """
-        return await self.with_beginnings(await self.answers(positions, reverse=reverse))
-
-    async def answers(
-        self, positions: Sequence[Position], *, reverse: bool = False, group: str | None = None
-    ) -> list[TranslatedPosition]:
-        """Do the same without an answer where nothing is known. ``group``: whose positions they are."""
-        found: list[TranslatedPosition] = []
         names = {topic: self.names.other(topic, reverse=reverse) for topic in {one.topic for one in positions}}
-        for number, one in enumerate(positions, 1):
-            there = TopicPartition(names[one.topic], one.partition)
-            answer = await self._answer(one, there, reverse=reverse)
-            found.append(translated(one, there, answer, reverse=reverse, group=group))
-            if number % STEP_POSITIONS == 0:
+        theres = [TopicPartition(names[one.topic], one.partition) for one in positions]
+        heres = [one.topic_partition for one in positions]
+        sources, remotes = (theres, heres) if reverse else (heres, theres)
+        on_target, on_source = await asyncio.gather(
+            _extents(self._target, set(remotes)),
+            _extents(self._source, set(sources) if self._source_away is None else set()),
+        )
+        found: list[TranslatedPosition] = []
+        for number, one in enumerate(positions):
+            source = on_source.get(sources[number], UNKNOWN_EXTENT)
+            target = on_target.get(remotes[number], UNKNOWN_EXTENT)
+            answer = await self._answer(one, sources[number], source, target, reverse=reverse)
+            group = None if groups is None else groups[number]
+            found.append(translated(one, theres[number], answer, reverse=reverse, group=group))
+            if number % STEP_POSITIONS == STEP_POSITIONS - 1:
                 await asyncio.sleep(0)
-        return found
+        return tuple(found) if reverse else await self._with_causes(found, on_source)
 
-    async def _answer(self, asked: Position, there: TopicPartition, *, reverse: bool) -> PositionAnswer:
+    async def _answer(
+        self, asked: Position, source_partition: TopicPartition, source: Extent, target: Extent, *, reverse: bool
+    ) -> PositionAnswer:
         if asked.offset == EARLIEST:
             return PositionAnswer(
                 offset=EARLIEST,
@@ -229,21 +209,29 @@ class FlowPositions:
                 read_again=None,
             )
         if reverse:
-            return await self._translator.position_on_source(there, asked.offset)
-        return await self._translator.position_on_target(asked.topic_partition, asked.offset)
+            return await self._translation.position_on_source(
+                source_partition, asked.offset, source=source, target=target
+            )
+        return await self._translation.position_on_target(source_partition, asked.offset, source=source, target=target)
 
-    async def with_beginnings(self, rows: Iterable[TranslatedPosition]) -> tuple[TranslatedPosition, ...]:
-        """Return ``rows`` with the beginning of its partition where nothing is known: it misses no record."""
-        found = list(rows)
-        unknown = {one.there: one.reverse for one in found if one.answer is None and one.translatable}
-        begins: dict[TopicPartition, int | ClusterError] = {}
-        for reverse in set(unknown.values()):
-            if reverse and self._source_away is not None:
-                continue
-            cluster = self._source if reverse else self._target
-            asked = [one for one, of_source in unknown.items() if of_source is reverse]
-            begins |= await list_offsets(cluster, asked, OffsetSpec.EARLIEST, timeout_ms=ANSWER_MS)
-        return tuple(_from_beginning(one, begins) if one.answer is None else one for one in found)
+    async def _with_causes(
+        self, rows: list[TranslatedPosition], on_source: Mapping[TopicPartition, Extent]
+    ) -> tuple[TranslatedPosition, ...]:
+        """Name the causes of holes more closely, as far as they are known; they are read when they are first needed."""
+        if not any(one.precision is Precision.NEXT and one.reason == HOLE for one in rows):
+            return tuple(rows)
+        await self._causes.read()
+        return tuple(
+            replace(
+                one,
+                reason=hole_reason(
+                    one.source_offset, self._causes.of(one.source), on_source.get(one.source, UNKNOWN_EXTENT)
+                ),
+            )
+            if one.precision is Precision.NEXT and one.reason == HOLE and one.source_offset is not None
+            else one
+            for one in rows
+        )
 
     async def at_time(self, partition: TopicPartition, time_ms: int, *, reverse: bool = False) -> TranslatedPosition:
         """Translate the position of the first record at or after ``time_ms`` (epoch ms) of a partition.
@@ -326,11 +314,15 @@ async def _offset_at(cluster: Cluster, partition: TopicPartition, time_ms: int) 
     return end if offset < 0 else offset
 
 
-def _from_beginning(row: TranslatedPosition, begins: Mapping[TopicPartition, int | ClusterError]) -> TranslatedPosition:
-    there = row.there
-    begin = begins.get(there)
-    if not isinstance(begin, int):
-        return row
-    why = f"{row.reason}; the beginning of {there}" if row.reason else f"the beginning of {there}"
-    row = replace(row, precision=Precision.CONSERVATIVE, reason=why, read_again=None, missing=None)
-    return replace(row, source_offset=begin) if row.reverse else replace(row, remote_offset=begin)
+async def _extents(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Extent]:
+    """Return the offsets that partitions have; what a broker does not tell is unknown."""
+    if not partitions:
+        return {}
+    starts, ends = await asyncio.gather(
+        *(list_offsets(cluster, partitions, spec, timeout_ms=ANSWER_MS) for spec in OffsetSpec)
+    )
+    return {one: Extent(start=_known(starts[one]), end=_known(ends[one])) for one in partitions}
+
+
+def _known(offset: int | ClusterError) -> int | None:
+    return offset if isinstance(offset, int) else None

@@ -26,6 +26,8 @@ def test_names_on_both_sides() -> None:
     assert DEFAULT.remote("C.orders") == "A.C.orders"
     assert DEFAULT.source("A.C.orders") == "C.orders"
     assert DEFAULT.remote("heartbeats") == "A.heartbeats"
+    assert DEFAULT.rejection("orders") is None
+    assert "does not copy topic hidden" in str(DEFAULT.rejection("hidden"))
 
 
 @pytest.mark.parametrize(
