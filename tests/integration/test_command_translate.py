@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import socket
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mm2.cli.commands import execute, mm2_app
+from mm2.client import (
+    AsyncPositionClient,
+    Position,
+    PositionAnswers,
+    PositionClient,
+    PositionRejectedError,
+    Precision,
+)
 from tests.integration.failover_stage import Stage, commit
 from tests.lab import topic_configs
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
 from tests.lab.ports import HOST, release_port, reserve_port
 from tests.lab.records import Outgoing, write
-from tests.lab.waiting import require_within
+from tests.lab.waiting import require_within, wait_until
 
-NOON = 1_790_000_000_000  # epoch ms of the first record of ``timed``; one a second
+HOUR_AGO = int(time.time()) * 1_000 - 3_600_000  # epoch ms of the first record of ``timed``; one a second
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +60,7 @@ def stage(
     ):
         for number, count in enumerate(counts):
             write(cluster.bootstrap, topic, [Outgoing(value=b"v", partition=number)] * count)
-    records = [Outgoing(value=b"v", timestamp_ms=NOON + 1_000 * number) for number in range(10)]
+    records = [Outgoing(value=b"v", timestamp_ms=HOUR_AGO + 1_000 * number) for number in range(10)]
     write(cluster_a.bootstrap, made.source_partition("timed").topic, records)
     write(cluster_b.bootstrap, made.remote_partition("timed").topic, records[3:])
     made.copied("timed", 3, 0, 7)
@@ -119,7 +129,7 @@ def test_one_position(stage: Stage, mm2: Any) -> None:
     assert err.endswith("; at most 49 are read again)\n")
     code, out, err = mm2(*at(stage, topic, 2, offset=5))  # nothing is known: the beginning misses nothing
     assert (code, out) == (3, f"{remote}:2:0\n")
-    assert f"the beginning of {remote}-2; an unknown number of records is read again" in err
+    assert err.startswith(f"{topic}:2:5: conservative {remote}:2:0 (the map does not have the partition; ")
 
 
 def test_each_precision_in_both_directions(stage: Stage, mm2: Any, tmp_path: Path) -> None:
@@ -200,9 +210,10 @@ def test_what_the_flow_does_not_copy(stage: Stage, mm2: Any, tmp_path: Path) -> 
 
 def test_times(stage: Stage, nowhere: str, mm2: Any) -> None:
     topic, remote = stage.source_partition("timed").topic, stage.remote_partition("timed").topic
-    assert mm2(*at(stage, topic, 0, time=NOON + 4_001)) == (0, f"{remote}:0:2\n", "")
+    assert mm2(*at(stage, topic, 0, time=HOUR_AGO + 4_001)) == (0, f"{remote}:0:2\n", "")
     without_source = stage.file("lost.properties", **{f"{stage.alias}.bootstrap.servers": nowhere})
-    words = ["--topic", topic, "--partition", "0", "--time", "2026-09-21T14:13:24.001Z"]
+    moment = datetime.fromtimestamp((HOUR_AGO + 4_001) / 1_000, UTC)
+    words = ["--topic", topic, "--partition", "0", "--time", moment.isoformat()]
     code, out, err = mm2(without_source, *words, "--json")
     (row,) = json.loads(out)
     assert (code, row["offset"], row["remote_offset"], row["precision"]) == (3, None, 2, "conservative")
@@ -248,6 +259,38 @@ def test_all_groups_with_a_dead_source(
     code, out, err = mm2(stage.file(), "--groups", "nobody")
     assert (code, out) == (1, "")
     assert err.startswith("mm2 translate: no group matches nobody. Groups: ")
+
+
+def test_client_library(stage: Stage, nowhere: str) -> None:
+    """A client reads what is new at each call. It is used by a second thread and by asyncio, too."""
+    topic, remote = stage.source_partition("later").topic, stage.remote_partition("later").topic
+    stage.create("later")
+    for cluster, name in ((stage.source, topic), (stage.target, remote)):
+        write(cluster.bootstrap, name, [Outgoing(value=b"v")] * 10)
+    with PositionClient(stage.file(), stage.name) as client:
+
+        def answers() -> list[tuple[int | None, Precision]]:
+            rows = client.translate(
+                [Position(topic, 0, 7), Position(stage.source_partition("orders").topic, 0, 100)]
+            ).rows
+            return [(one.remote_offset, one.precision) for one in rows]
+
+        assert answers() == [(0, Precision.CONSERVATIVE), (40, Precision.EXACT)]
+        stage.copied("later", 2, 0, 8)
+        wait_until(lambda: answers()[0] == (5, Precision.EXACT), 30.0, "the client reads the new segment")
+        (row,) = client.translate([Position(remote, 0, 5)], reverse=True).rows
+        assert (row.answer, row.exact) == (Position(topic, 0, 7), True)
+        with pytest.raises(PositionRejectedError, match="does not copy topic hidden"):
+            client.translate([Position("hidden", 0, 1)])
+    lost = stage.file("client.properties", **{f"{stage.alias}.bootstrap.servers": nowhere})
+
+    async def without_source() -> PositionAnswers:
+        async with AsyncPositionClient(lost, stage.name) as client:
+            return await client.translate([Position(topic, 0, 7)])
+
+    answer = asyncio.run(without_source())
+    assert (answer.rows[0].remote_offset, len(answer.notes)) == (5, 1)
+    assert answer.notes[0].startswith(f"cluster {stage.alias} is unreachable (")
 
 
 def test_unreachable_target(stage: Stage, nowhere: str, mm2: Any) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import httpx
+
 from mm2.core.naming.names import TopicPartition
 from tests.integration.failover_stage import commit
 from tests.integration.shared_node import SEEN, SharedNode
@@ -108,3 +110,32 @@ def test_translated_offset_points_to_the_next_record(shared: SharedNode) -> None
     else:
         assert next_record in still_to_read
         assert still_to_read.index(next_record) <= one["read_again"]
+
+
+def test_a_node_translates_positions_in_both_directions(shared: SharedNode) -> None:
+    """What is read at the answer is the record of the position; records of this topic are all different."""
+    flow = shared.plain
+    topic = flow.create("positions")
+    write(flow.source.bootstrap, topic, plain(RECORDS))
+    flow.wait_copied(topic)
+    path = f"{shared.node.url}/flows/{flow.source_alias}/{flow.target_alias}/translate"
+
+    def asked(topic: str, offset: int, *, reverse: bool) -> httpx.Response:
+        body = {"positions": [{"topic": topic, "partition": 0, "offset": offset}], "reverse": reverse}
+        return httpx.post(path, json=body, timeout=SEEN)
+
+    def exact() -> dict[str, Any] | None:
+        answer = asked(topic, POSITION, reverse=False)
+        assert answer.status_code == 200, answer.text
+        (one,) = answer.json()["positions"]
+        return one if one["precision"] == "exact" else None  # the map is written at the next flush
+
+    there = wait_until(exact, SEEN, f"the node translates {POSITION} of {topic}")
+    assert there is not None
+    record = read_topic(flow.source.bootstrap, topic)[0][POSITION].content
+    remote = read_topic(flow.target.bootstrap, flow.remote(topic))[0]
+    assert [one.content for one in remote if one.offset == there["remote_offset"]] == [record]
+    (back,) = asked(flow.remote(topic), there["remote_offset"], reverse=True).json()["positions"]
+    assert (back["source_topic"], back["source_offset"], back["precision"]) == (topic, POSITION, "exact")
+    answer = asked(flow.named("nothing"), 0, reverse=False)
+    assert (answer.status_code, "nothing of it has been copied" in answer.text) == (404, True)
