@@ -163,7 +163,7 @@ def test_steps_of_the_page(reader: Reader) -> None:
     a.broker(1).kill()
     alone = reader.shell(f"mm2 offsets mm2.properties --flow 'A->B' --group {GROUP}")
     assert "positions are those of the last checkpoints" in alone.stderr
-    for move in (_move_in_python, _move_in_java, _move_with_commands):
+    for move in (_move_in_python, _move_in_java, _move_with_commands, _move_all_groups):
         delete_group(b)
         move(reader)
         assert committed(b, GROUP) == translated, move.__name__
@@ -172,7 +172,7 @@ def test_steps_of_the_page(reader: Reader) -> None:
 def _move_as_planned(reader: Reader, translated: dict[tuple[str, int], int]) -> None:
     wait_until_copied((reader.a.bootstrap, "orders"), (reader.b.bootstrap, "A.orders"), SOON)
     wait_until(lambda: _can_move(reader.offsets("A->B")), SOON, "a planned move can start")
-    looks, _ = blocks("sh")
+    looks, *_ = blocks("sh")
     reader.shell(looks)
     assert committed(reader.b, GROUP) == translated
     first = read_all(reader.b, expected=ON_A - sum(STOPPED_AT.values()) + ON_B)
@@ -210,5 +210,15 @@ def _move_in_java(reader: Reader) -> None:
 
 
 def _move_with_commands(reader: Reader) -> None:
-    _, commands = blocks("sh")
+    _, commands, *_ = blocks("sh")
     reader.shell(commands)
+
+
+def _move_all_groups(reader: Reader) -> None:
+    *_, translate, reset = blocks("sh")
+    (shown,) = re.findall(r'```text title="groups.csv"\n(.*?)```\n', PAGE.read_text("utf-8"), re.DOTALL)
+    done = reader.run("bash", "-c", f"{translate.strip()} || test $? -eq 3")
+    assert (reader.directory / "groups.csv").read_text() == shown
+    (end,) = (line for line in done.stderr.splitlines() if not line.startswith("mm2 translate: "))
+    assert end == f"group {GROUP}: orders:1:{STOPPED_AT[1]}: end A.orders:1:{STOPPED_AT[1]} (caught up)"
+    reader.shell(reset)

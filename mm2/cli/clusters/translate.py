@@ -30,6 +30,7 @@ from mm2.core.positions.forms import (
 )
 from mm2.core.positions.position_names import PositionRejectedError
 from mm2.core.positions.positions import Position, PositionAnswers, TranslatedPosition
+from mm2.core.printable import printable_lines
 from mm2.core.settings.client import OffsetReset, read_start_point
 from mm2.kafka.errors import ClusterError
 from mm2.node.checkpoint.flow_positions import FlowPositions, NoTimeError, open_flow_positions
@@ -107,7 +108,8 @@ def _print(found: PositionAnswers, form: PositionForm, settings: FlowSettings, *
     if json:
         print_json([one.as_json() for one in found.rows])
     else:
-        sys.stdout.write(write_positions(form, found.rows, _alias(settings, on_target=not reverse)))
+        text = write_positions(form, found.rows, _alias(settings, on_target=not reverse))
+        sys.stdout.write(printable_lines(text) if sys.stdout.isatty() else text)  # names of groups can be any text
         for one in inexact:
             note(str(one))
     return NOT_EXACT if inexact else DONE

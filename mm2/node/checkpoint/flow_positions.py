@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
+from mm2.core.access.rights import on_topic
 from mm2.core.naming.internal_topics import Side
 from mm2.core.naming.names import TopicPartition
 from mm2.core.positions.answer import PositionAnswer, Precision
@@ -21,6 +22,7 @@ from mm2.core.positions.position_names import PositionNames, PositionRejectedErr
 from mm2.core.positions.positions import EARLIEST, Position, TranslatedPosition, translated
 from mm2.core.positions.source_to_target import HOLE, UNKNOWN_EXTENT, Extent, hole_reason
 from mm2.core.settings.client import IsolationLevel
+from mm2.core.topics.acls import Operation
 from mm2.kafka.admin.topic_configs import describe_topic_configs
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.client.offsets import OffsetSpec, list_offsets
@@ -165,7 +167,8 @@ class FlowPositions:
         found: dict[str, int | None] = {}
         for name, info in told.topics.items():
             if info.error not in (0, *missing):
-                raise BrokerError(info.error, f"look up {name} on {self.settings.flow.target}")
+                right = on_topic(Operation.DESCRIBE, name, self._target.settings.alias)
+                raise BrokerError(info.error, f"look up topic {name}", right=right)
             found[name] = None if info.error in missing else len(info.partitions)
         return found
 

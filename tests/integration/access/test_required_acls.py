@@ -9,10 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
+import javaproperties
 import pytest
 from confluent_kafka.admin import AclOperation
 
+from mm2.cli.commands import execute, mm2_app
 from mm2.client import MirrorClient
 from mm2.client.mirror_client import NoCheckpoints
 from mm2.core.access.required_acls import AclRole, RequiredAcl
@@ -26,6 +29,7 @@ from tests.integration.guarded.test_topic_acls import acls_of
 from tests.lab.commands import run
 from tests.lab.groups import commit, committed
 from tests.lab.history import read_topic
+from tests.lab.ports import HOST
 from tests.lab.records import Outgoing, plain, write
 from tests.lab.topic_configs import alter, configs
 from tests.lab.verify import wait_until_copied
@@ -241,6 +245,38 @@ def test_client_library_needs_exactly_its_acls(guarded: GuardedFlow) -> None:
         guarded.forbid_program(read)
         with pytest.raises((BrokerError, NoCheckpoints), match=r"requires READ on topic A\.checkpoints\.internal"):
             client.remote_consumer_offsets(GROUP, "A")
+
+
+@pytest.mark.parametrize("guarded", IN_GATE, ids=str, indirect=True)
+def test_translation_of_positions_needs_exactly_its_acls(
+    guarded: GuardedFlow, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a user of its own on the target, and while the source is down."""
+    run_with_all_acls(guarded)
+    listed = [one for one in guarded.listed if one.role is AclRole.TRANSLATE and one.cluster == "B"]
+    own = {"A.bootstrap.servers": f"{HOST}:1"}
+    own |= {f"B.{key}": value for key, value in security(guarded.target, PROGRAM).items()}
+    lost = tmp_path / "lost.properties"
+    lost.write_text(javaproperties.dumps({**javaproperties.loads(guarded.node.file.read_text()), **own}))
+    place = ("--topic", TOPIC, "--partition", "0")
+
+    def messages() -> str:
+        found = []
+        for words in (("--groups", GROUP), (*place, "--time", "0")):
+            execute(mm2_app(), ["translate", str(lost), "--flow", FLOW, *words])
+            found.append(capsys.readouterr().err)
+        return "".join(found)
+
+    guarded.allow_program(listed)
+    assert not rights_in(messages())
+    others = ("A.payments", "A.heartbeats")
+    for one in listed:
+        if one.pattern.name not in others:
+            guarded.forbid_program([one])
+            rights = rights_in(messages())
+            assert any(one.allows(right) for right in rights), f"{one} is superfluous, or not named"
+            guarded.allow_program([one])
+    guarded.forbid_program(listed)
 
 
 @pytest.mark.parametrize("guarded", IN_GATE, ids=str, indirect=True)
