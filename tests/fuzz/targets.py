@@ -52,6 +52,7 @@ from mm2.core.offsets.exact_offset_records import Segment, TopicIds, decode_segm
 from mm2.core.offsets.exact_offsets import ExactOffsets
 from mm2.core.offsets.packed_ranges import PackedRanges, read_packed
 from mm2.core.offsets.segment_index import SegmentNotLoaded
+from mm2.core.positions.forms import PositionsInvalidError, parse_positions
 from mm2.core.settings.client import IsolationLevel, SecurityProtocol
 from mm2.core.wire.broker_registrations import decode_broker_address
 from mm2.core.wire.consumer_protocol import (
@@ -329,6 +330,13 @@ def _text(decode: Callable[[str], object]) -> Callable[[bytes], object]:
     return lambda data: decode(data.decode("utf-8", "surrogateescape"))
 
 
+_POSITIONS: tuple[Any, ...] = (
+    {"orders": {"0": 123, "1": -2}, "users": {"0": 0}},
+    {"offsets": [{"partition": {"kafka_topic": "t", "kafka_partition": 0}, "offset": {"kafka_offset": 5}}]},
+    {"offsets": [{"partition": {"cluster": "A", "topic": "t", "partition": 0}, "offset": {"offset": 5}}]},
+)
+
+
 def _json_target(decode: Callable[[bytes], Any]) -> Target:
     return Target(decode=decode, seeds=_JSON, errors=(FormatError,))
 
@@ -418,6 +426,11 @@ TARGETS: dict[str, Target] = {
     ),
     "skips": Target(
         decode=decode_skips, seeds=(encode_skips(NO_SKIPS.skip(_PARTITION, 7)), *_JSON), errors=(FormatError,)
+    ),
+    "positions": Target(
+        decode=_text(lambda text: parse_positions(text, "A")),
+        seeds=(b"orders:0:123\nusers:1:0\n", *(json.dumps(one).encode() for one in _POSITIONS)),
+        errors=(PositionsInvalidError,),
     ),
     **{f"JSON: {name}": _json_target(decode) for name, decode in DECODERS.items()},
     "groups of another node": Target(
