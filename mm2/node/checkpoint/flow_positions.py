@@ -78,11 +78,6 @@ class FlowPositions:
         """What it has read."""
         return self._translation
 
-    @property
-    def source_away(self) -> ClusterError | None:
-        """Why the source did not answer; None if it did."""
-        return self._source_away
-
     async def read(self) -> None:
         """Read what was written since the last call. Raises ClusterError if the target does not answer."""
         target_away, _ = await asyncio.gather(connection_error(self._target), self._look_at_source())

@@ -19,7 +19,7 @@ from mm2.rest.public.commands import gated_route
 from mm2.rest.public.responses import JSON, Unreadable, unreadable, unreadable_responses
 
 MOST_POSITIONS = 10_000
-"""Positions of a request: about a second of CPU, in steps between which the node does everything else."""
+"""Positions of a request: a third of a second of CPU, in steps between which the node does everything else."""
 
 LARGEST_REQUEST = 4 * 1024 * 1024
 """Maximum bytes of a body: that many positions of topics with names as long as Kafka allows."""
