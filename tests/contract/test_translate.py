@@ -75,7 +75,7 @@ async def test_both_directions() -> None:
         assert schema.validate_python(answer.json()).positions[0].read_again is None
 
 
-REJECTED = (
+REJECTED: tuple[tuple[str, dict[str, object], int, str], ...] = (
     (
         "/flows/A/C/translate",
         {"positions": asked(("orders", 0, 1))},
