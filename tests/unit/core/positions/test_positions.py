@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from mm2.core.naming.names import TopicPartition
 from mm2.core.positions.answer import PositionAnswer, Precision
-from mm2.core.positions.positions import Position, TranslatedPosition, translated
+from mm2.core.positions.positions import Position, PositionsUnreadableError, TranslatedPosition, translated
 
 ORDERS, REMOTE = TopicPartition("orders", 1), TopicPartition("A.orders", 1)
 
@@ -72,3 +72,9 @@ def test_lines_about_positions_that_are_not_exact() -> None:
         source=ORDERS, source_offset=None, remote=REMOTE, remote_offset=5, precision=Precision.NEXT, reason=""
     )
     assert str(by_time) == "orders:1:-: next A.orders:1:5"
+
+
+def test_unreadable_positions() -> None:
+    error = PositionsUnreadableError("no flow A->C", is_unknown=True)
+    assert (str(error), error.is_unknown) == ("no flow A->C", True)
+    assert not PositionsUnreadableError("B is unreachable").is_unknown
