@@ -40,8 +40,9 @@ class AsyncPositionClient:
 
     async def close(self) -> None:
         """Close all connections, and release the memory."""
-        if self._service is not None:
-            await self._service.close()
+        service, self._service = self._service, None
+        if service is not None:
+            await service.close()
 
     async def translate(self, positions: Iterable[Position], *, reverse: bool = False) -> PositionAnswers:
         """Return where positions on the source are on the target; with ``reverse`` the other way round.

@@ -90,6 +90,7 @@ class PositionService:
     async def _current(self) -> FlowPositions:
         if self._reading is None or (self._reading.done() and self._clock() - self._read_at >= FRESH_S):
             self._reading = asyncio.create_task(self._read(), name=f"{self._settings.flow} read positions")
+            self._reading.add_done_callback(_retrieve_error)
         await asyncio.shield(self._reading)
         assert self._positions is not None
         return self._positions
@@ -125,6 +126,8 @@ class PositionService:
         except TimeoutError:
             pass
         async with self._using:
+            if self._reading is not None:
+                await asyncio.wait([self._reading])
             self._reading = None
             await self._release()
 
@@ -133,3 +136,9 @@ class PositionService:
         await cancel_and_wait([one for one in (self._reading, self._releasing) if one is not None])
         self._reading = self._releasing = None
         await self._release()
+
+
+def _retrieve_error(task: asyncio.Task[None]) -> None:
+    """Mark an error as seen: all who waited for it can have given up."""
+    if not task.cancelled():
+        task.exception()

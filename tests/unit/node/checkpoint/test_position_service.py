@@ -54,6 +54,16 @@ async def test_a_client_does_not_wait_longer_than_its_limit(settings: FlowSettin
     await service.close()
 
 
+async def test_an_idle_service_releases_its_memory(settings: FlowSettings) -> None:
+    """What was read last is not kept for those who ask later, and a service can be used again."""
+    service = PositionService(settings, idle_s=0.0)
+    for _ in range(2):
+        with pytest.raises(PositionsUnreadableError, match="cluster B: "):
+            await service.translate(ORDERS, reverse=False)
+        await service.close()
+        assert not service.is_open
+
+
 async def test_client_errors(file: Path) -> None:
     async with AsyncPositionClient(file, "A->B") as client:
         with pytest.raises(PositionsUnreadableError):
