@@ -23,13 +23,15 @@ from mm2.client import (
     PositionRejectedError,
     Precision,
 )
+from mm2.config.load import load
+from mm2.node.checkpoint.position_service import PositionService
 from tests.integration.failover_stage import Stage, commit
 from tests.lab import topic_configs
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
 from tests.lab.ports import HOST, release_port, reserve_port
 from tests.lab.records import Outgoing, write
-from tests.lab.waiting import require_within, wait_until
+from tests.lab.waiting import require_within, until, wait_until
 
 HOUR_AGO = int(time.time()) * 1_000 - 3_600_000  # epoch ms of the first record of ``timed``; one a second
 
@@ -291,6 +293,18 @@ def test_client_library(stage: Stage, nowhere: str) -> None:
     answer = asyncio.run(without_source())
     assert (answer.rows[0].remote_offset, len(answer.notes)) == (5, 1)
     assert answer.notes[0].startswith(f"cluster {stage.alias} is unreachable (")
+
+
+async def test_a_service_without_requests_releases_its_memory(stage: Stage) -> None:
+    settings = load(Path(stage.file())).settings
+    assert settings is not None
+    service = PositionService(settings.flows[0], idle_s=0.2)
+    asked = [Position(stage.source_partition("orders").topic, 0, 100)]
+    for _ in range(2):
+        assert (await service.translate(asked, reverse=False)).rows[0].remote_offset == 40
+        assert service.is_open
+        await until(lambda: not service.is_open, 10.0, "it has released its memory")
+    await service.close()
 
 
 def test_unreachable_target(stage: Stage, nowhere: str, mm2: Any) -> None:
