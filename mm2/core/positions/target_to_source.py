@@ -163,7 +163,7 @@ class TargetOrder:
         self._catch_up(entries)
         at = bisect_right(entries, offset, key=_start) - 1
         if at < 0:
-            answer = _before_the_map(entries[0].before.upstream, source)
+            answer = _before_the_map(entries[0], offset, source)
         else:
             asked = _Question(offset=offset, complete=complete, foreign=foreign, source=source)
             answer = self._lowered(self._answer(entries, at, asked), entries, at, offset)
@@ -220,7 +220,7 @@ class TargetOrder:
             return _before_the_era(entry, following, asked.source)
         end = self._end_before(entries, at)
         if end is None:
-            return _before_the_map(entry.before.upstream, asked.source)
+            return _before_the_map(entry, asked.offset, asked.source)
         if not _is_next(entries, at):
             return self._in_gap(entries, at, asked)
         if following is not None:
@@ -484,9 +484,10 @@ def _after_empty(entry: SegmentEntry, end: _End, asked: _Question) -> PositionAn
     return _conservative(end.upstream, asked.read_since(end), reason)
 
 
-def _before_the_map(reached: int, source: Extent) -> PositionAnswer:
-    """Answer for an offset before the segments, which begin when copying had reached at most ``reached``."""
-    read_again = None if source.start is None else max(0, reached - source.start)
+def _before_the_map(entry: SegmentEntry, offset: int, source: Extent) -> PositionAnswer:
+    """Answer for an offset before the first range of the oldest segment."""
+    read = entry.before.upstream + max(0, offset - entry.before.downstream)
+    read_again = None if source.start is None else max(0, read - source.start)
     return _conservative(source.start, read_again, "before the first offset that the map has")
 
 

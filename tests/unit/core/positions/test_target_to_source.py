@@ -180,9 +180,9 @@ def test_after_the_end_of_the_remote_topic_is_ahead() -> None:
 
 def test_before_the_segments_is_the_start_of_the_source() -> None:
     copies = Map(segment(CopiedRange(100, 110, 10), sequence=7, before=CopiedUpTo(100, 105)))
-    for offset in (104, 105, 109):
+    for offset, read_again in ((104, 60), (105, 60), (109, 64)):
         assert copies.at(offset, source=Extent(start=40)) == PositionAnswer(
-            offset=40, precision=CONSERVATIVE, reason="before the first offset that the map has", read_again=60
+            offset=40, precision=CONSERVATIVE, reason="before the first offset that the map has", read_again=read_again
         )
         assert copies.at(offset).offset is None
     empty = Map(segment(sequence=7, before=CopiedUpTo(100, 105)))
