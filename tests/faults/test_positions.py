@@ -20,9 +20,9 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import StartCluster
 from tests.lab.freezing import frozen
 from tests.lab.history import end_offset_sum, read_topic
+from tests.lab.judged_positions import Counts, TwoTopics, read_map, summary
 from tests.lab.load import Load
 from tests.lab.node import Node
-from tests.lab.positions import Counts, TwoTopics, read_map, summary
 from tests.lab.records import plain, write, write_transactions
 from tests.lab.settings import one_flow
 from tests.lab.truncated_log import truncate_log

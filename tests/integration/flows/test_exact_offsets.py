@@ -25,7 +25,7 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.exact_map import TranslationCoverage, judge, read_segments
 from tests.lab.fixtures import StartCluster
 from tests.lab.history import end_offset_sum, read_topic
-from tests.lab.positions import TwoTopics, read_map, summary
+from tests.lab.judged_positions import TwoTopics, read_map, summary
 from tests.lab.quotas import set_quota
 from tests.lab.records import plain, write, write_transactions
 from tests.lab.waiting import until
