@@ -83,7 +83,7 @@ TOPICS = Parameter(names=("--topic",), value="T ...", noun="topic", help="Only t
 LOST_TOPIC = Parameter(names=("--topic",), value="T", help="The topic, by its source topic name.", required=True)
 LOST_PARTITION = Parameter(names=("--partition",), value="P", help="The partition.", required=True)
 ONE_PARTITION = Parameter(names=("--partition",), value="P", help="One partition of the topic, in detail.")
-REASON = Parameter(names=("--reason",), value="TEXT", help="Why, for the audit records.")
+REASON = Parameter(names=("--reason",), value="TEXT", help="Why: in audit records, pauses and accepted losses.")
 WATCH = Parameter(names=("--watch",), help="Refresh every 2 s until Ctrl-C. Not with --json.")
 JSON = Parameter(names=("--json",), help="Print JSON.")
 STRICT = Parameter(names=("--strict",), help="Warnings are errors.")

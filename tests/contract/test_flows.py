@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from mm2.core.coordination.pauses import PauseOrigin
 from mm2.core.lanes.partition_steps import RecentWaits, Wait
 from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import AssignmentAuditStatus
@@ -36,6 +37,7 @@ async def test_response_fields(serve: Serve) -> None:
         members=(member("node-1", "http://node-1:8083", "MirrorSourceConnector-0", leads=True),),
         paused=("users",),
         paused_since={"users": 1_763_740_800_000},
+        paused_by={"users": PauseOrigin(who="alice", reason="CHG-1234")},
         assignment_audit={"tasks": AssignmentAuditStatus(assigned=2, moving=1)},
         limited_by="limited by the query, 100 % of the last 2 s",
         last_minute=RecentWaits(waits=(Wait(on="query", seconds=2.0),), behind=2.0),
@@ -151,6 +153,7 @@ async def test_response_fields(serve: Serve) -> None:
             ],
             "paused": ["users"],
             "paused_since": {"users": 1_763_740_800_000},
+            "paused_by": {"users": {"who": "alice", "reason": "CHG-1234"}},
             "left_selection": ["payments"],
             "assignment_audit": {
                 "tasks": {"assigned": 2, "moving": 1, "unassigned": 0, "duplicated": 0, "unexpected": 0}
@@ -182,6 +185,7 @@ async def test_response_fields(serve: Serve) -> None:
             "members": [],
             "paused": [],
             "paused_since": {},
+            "paused_by": {},
             "left_selection": None,
             "assignment_audit": {},
             "limited_by": None,

@@ -89,6 +89,7 @@ MAPS = frozenset(
         "spark",
         "assignment_audit",
         "paused_since",
+        "paused_by",
         "credentials",
         "shares",
         "log_levels",

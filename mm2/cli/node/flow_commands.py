@@ -15,7 +15,7 @@ from mm2.core.printable import printable_lines
 
 
 def pause(node: str, *, flow: str, topic: Sequence[str] = (), reason: str | None = None) -> int:
-    """Pause a flow or topics. ``reason``, of this and the others: for the audit records. Raises CommandError."""
+    """Pause a flow or topics. ``reason``, of this and the others: why. Raises CommandError."""
     return _command(node, flow, "pause", {"topics": topic}, reason)
 
 

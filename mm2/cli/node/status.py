@@ -18,7 +18,7 @@ from mm2.cli.node.partition import partition_status
 from mm2.cli.node.progress_rates import LOOK_AGAIN_S, ReplicationRate
 from mm2.cli.terminal.screen import show_live, show_once
 from mm2.cli.terminal.tables import counted, duration, lower_bound, number, rate_text, state_text, table
-from mm2.core.coordination.pauses import WHOLE_FLOW
+from mm2.core.coordination.pauses import WHOLE_FLOW, about_pause
 from mm2.core.lanes.losses import extent
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.observation.retention import is_at_risk
@@ -263,9 +263,9 @@ def _copies(flow: FlowStatus) -> bool:
 def _remarks(flow: FlowStatus) -> Iterator[str]:
     """Yield what is intended, or will be over in a moment."""
     if WHOLE_FLOW in flow.paused:
-        yield f"paused: the whole flow{_since(flow, WHOLE_FLOW)}"
+        yield f"paused: the whole flow{_about(flow, WHOLE_FLOW)}"
     elif flow.paused:
-        yield f"paused: {', '.join(f'{topic}{_since(flow, topic)}' for topic in flow.paused)}"
+        yield f"paused: {', '.join(f'{topic}{_about(flow, topic)}' for topic in flow.paused)}"
     elif flow.state is TaskState.PAUSED:
         yield "paused; since when is unknown"
     if flow.max_bytes_per_second is not None:
@@ -305,9 +305,8 @@ def _exact_in_part(flow: FlowStatus) -> str | None:
     return f"not all positions translate exactly: the map begins after the log start in {count} of {first}{others}"
 
 
-def _since(flow: FlowStatus, paused: str) -> str:
-    at = flow.paused_since.get(paused)
-    return "" if at is None else f" since {utc_text(at / 1_000)}"
+def _about(flow: FlowStatus, paused: str) -> str:
+    return about_pause(paused, flow.paused_since, flow.paused_by)
 
 
 def _missing(found: Unreplicated, target: str) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from mm2.core.coordination.commands import CommandRefusedError, CommandType
+from mm2.core.coordination.pauses import PauseOrigin
 from mm2.node.commands.leader import LeaderHandle
 
 
@@ -41,7 +42,8 @@ def _request(topics: TopicsRequest | None = None) -> Pause:
 
 async def _carry_out(command: Pause, leader: LeaderHandle) -> str:
     _check_replicated(command.topics, leader)
-    await leader.term.pause(leader.configs.pauses.pause(command.topics, at=int(time.time() * 1000)))
+    origin = PauseOrigin(who=leader.origin.caller.name, reason=leader.origin.reason)
+    await leader.term.pause(leader.configs.pauses.pause(command.topics, at=int(time.time() * 1000), origin=origin))
     await leader.configs.catch_up()
     named = ", ".join(dict.fromkeys(command.topics))
     return f"paused {named or 'the whole flow'} until resumed; records in flight are still copied"

@@ -120,6 +120,7 @@ class FlowStatusBuilder:
             max_bytes_per_second=limit,
             fetch_shares=None if limit is None or session is None else session.host.fetch_shares,
             paused_since=session.configs.pauses.since if session is not None else {},
+            paused_by=session.configs.pauses.origins if session is not None else {},
             is_member=joined is not None,
             not_member=self._without_membership() or self.connect_error,
             left_selection=parts.left_selection() if parts is not None else None,

@@ -15,6 +15,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import Field, computed_field
 
+from mm2.core.coordination.pauses import PauseOrigin
 from mm2.core.lanes.counters import HistogramTotals, PartitionCounters, SourceTaskCounters
 from mm2.core.lanes.loss_book import UnacceptedLosses
 from mm2.core.lanes.losses import Loss
@@ -333,6 +334,10 @@ class FlowStatus:
     paused_since: Annotated[
         Mapping[str, int],
         Field(description="when each of paused was paused, in milliseconds since 1970; what is unknown is left out"),
+    ] = field(default_factory=dict)
+    paused_by: Annotated[
+        Mapping[str, PauseOrigin],
+        Field(description="who paused each of paused, and why; what is unknown is left out"),
     ] = field(default_factory=dict)
     assignment_audit: Annotated[
         Mapping[str, AssignmentAuditStatus],

@@ -63,7 +63,7 @@ def flow_problems(flow: FlowStatus) -> list[FlowProblem]:
 
 def pause_of(flow: FlowStatus) -> FlowProblem | None:
     """Return what an operator paused; None: nothing. Its state is PAUSED only if all of the flow is."""
-    message = pause_message(flow.paused, flow.paused_since)
+    message = pause_message(flow.paused, flow.paused_since, flow.paused_by)
     if message is None and flow.state is TaskState.PAUSED:
         message = "paused by an operator; this node does not know since when"
     if message is None:

@@ -117,7 +117,8 @@ def _without_lane(
 ) -> tuple[NodeStep, str]:
     """Return the step of a partition that no lane reports, and the reason."""
     if partition.state is TaskState.PAUSED:
-        return NodeStep.PAUSED_BY_OPERATOR, pause_message(flow.paused, flow.paused_since) or "paused by an operator"
+        message = pause_message(flow.paused, flow.paused_since, flow.paused_by)
+        return NodeStep.PAUSED_BY_OPERATOR, message or "paused by an operator"
     if partition.node in silent:
         return NodeStep.UNKNOWN, f"node {partition.node} did not answer: {silent[partition.node]}"
     why = partition.error or topic.error

@@ -159,7 +159,7 @@ def _new_id() -> str:
     return secrets.token_hex(8)
 
 
-_REASON = Query(description="why, for the audit records", max_length=MOST_REASON)
+_REASON = Query(description="why: in audit records, pauses and accepted losses", max_length=MOST_REASON)
 
 
 def _endpoint(context: RestContext, kind: CommandType) -> Callable[..., Awaitable[Response]]:

@@ -226,7 +226,8 @@ def test_topic_is_paused_and_resumed_through_the_follower(flow: Flow) -> None:
     wait_until(paused, SEEN, "both nodes show only that topic as paused, and the flow as running")
     (since,) = {flow.shown(node)["paused_since"][orders] for node in flow.nodes}
     at = datetime.fromtimestamp(since / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    reason = f"{flow.name}: paused by an operator since {at}: {orders}; mm2 resume ends the pause"
+    assert all(flow.shown(node)["paused_by"] == {orders: {"who": "alice", "reason": "CHG-1234"}} for node in flow.nodes)
+    reason = f"{flow.name}: paused by an operator since {at} (alice: CHG-1234): {orders}; mm2 resume ends the pause"
 
     def up() -> bool:
         return all((found := node.health())["status"] == "UP" and reason in found["reasons"] for node in flow.nodes)

@@ -8,6 +8,7 @@ from rich.console import RenderableType
 from mm2.cli.errors import UsageError
 from mm2.cli.node.progress_rates import ReplicationRate
 from mm2.cli.node.status import Chosen, status_view
+from mm2.core.coordination.pauses import PauseOrigin
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.observation.unreplicated import unreplicated
 from mm2.node.status.status_model import (
@@ -176,6 +177,12 @@ def test_paused_topics_and_moving_tasks() -> None:
     )
     whole = lines(view(node(shared(paused=("",), paused_since=since))))
     assert whole[-1] == "  paused: the whole flow since 2025-11-21T16:01:00Z"
+    by = {"orders": PauseOrigin(who="alice", reason="CHG-1234"), "": PauseOrigin(who="bob")}
+    assert lines(view(node(shared(paused=("orders", "users"), paused_since=since, paused_by=by))))[-1] == (
+        "  paused: orders since 2025-11-21T16:00:00Z (alice: CHG-1234), users"
+    )
+    whole = lines(view(node(shared(paused=("",), paused_since=since, paused_by=by))))
+    assert whole[-1] == "  paused: the whole flow since 2025-11-21T16:01:00Z (bob)"
     assert lines(view(node(shared(state=TaskState.PAUSED))))[-1] == "  paused; since when is unknown"
 
 
