@@ -221,9 +221,11 @@ class BrokerProducer:
     (D) A partition changes the connection only while none of its batches is in flight: after a failure its next batch
         is sent alone (`flows.partition.in_flight.InFlightBatches`, C).
     (E) A broker that does not answer within `Timeouts.unanswered_report_s` is reported for the partitions that wait for
-        it.
+        it. Throttle times do not count: it reads what was sent meanwhile afterwards (KIP-219).
     (F) Packing is interrupted when the turn is over (`LoopTurns`). Light packing continues first in the next turn, and
         heavy packing after the other partitions, so that these wait for a turn, not for a batch of a million records.
+    (G) A broker that throttles gets no request until the throttle time is over, and then one at a time: others would
+        wait behind it for the next throttle time, which can be longer than the request timeout.
     """
 
     def __init__(self, node_id: int, producer: Producer, *, probing: bool) -> None:
@@ -244,6 +246,7 @@ class BrokerProducer:
         self._unanswered: dict[int, Batches] = {}  # by the identity of the request
         self._overdue: asyncio.TimerHandle | None = None
         self.throttled_until = 0.0
+        self._is_throttled = False  # the last answer had a throttle time
         self._answer_s: float | None = None  # of the last request that was answered
         self._changed = asyncio.Event()
 
@@ -278,7 +281,7 @@ class BrokerProducer:
 
     def _send_ready(self) -> bool:
         """Send until the turn is over; return whether there is more to do."""
-        while self._ready and self._requests < self._settings.max_in_flight:
+        while self._ready and self._requests < (1 if self._is_throttled else self._settings.max_in_flight):
             if self._requests and self._bytes >= self._producer.broker_share:
                 return False
             batches, size = self._collect()
@@ -393,7 +396,9 @@ class BrokerProducer:
                 self._changed.set()
 
     def _start_timer(self) -> None:
-        self._overdue = asyncio.get_running_loop().call_later(self._report_after_s, self._report_unanswered)
+        throttled_s = max(0.0, self.throttled_until - time.monotonic())
+        delay_s = throttled_s + self._report_after_s
+        self._overdue = asyncio.get_running_loop().call_later(delay_s, self._report_unanswered)
 
     def _report_unanswered(self) -> None:
         """Report that the broker has not answered; the responses are still awaited."""
@@ -412,7 +417,8 @@ class BrokerProducer:
             for partition, entry in batches:
                 partition.acknowledged(entry, -1, now, wall)
             return
-        if answer.throttle_ms:
+        self._is_throttled = answer.throttle_ms > 0
+        if self._is_throttled:
             self.throttled_until = now + answer.throttle_ms / 1000
         results = {(result.topic, result.partition): result for result in answer.partitions}
         for partition, entry in batches:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 
 from flows.lane.loop_load import LaneLoop
+from flows.partition.timeouts import Timeouts
 from mm2.core.lanes.bottlenecks import CAUGHT_UP, limited_by
 from mm2.core.lanes.progress_reports import SourceTaskProgress
 from mm2.core.settings.client import ProduceSettings
@@ -23,6 +24,7 @@ Unique = Callable[[str], str]
 SHOWN = 30.0  # seconds, on busy cores; without load it takes three
 MEGABYTES = 30
 QUOTA = 500_000  # bytes per second: a minute for what is written
+WENT_ON = 800  # records of 10 kB: 16 s
 
 
 def written(cluster: KafkaCluster, topic: str) -> str:
@@ -60,11 +62,22 @@ def test_quota_of_the_target(cluster_a: KafkaCluster, cluster_b: KafkaCluster, u
     topic = written(cluster_a, unique("target-quota"))
 
     async def copy() -> None:
-        async with copying(cluster_a, cluster_b, {topic: 1}, buffer_bytes=128 * 1024 * 1024) as source_task:
+        timeouts = Timeouts(unanswered_report_s=1.0)
+        buffer = 128 * 1024 * 1024
+        async with copying(cluster_a, cluster_b, {topic: 1}, buffer_bytes=buffer, timeouts=timeouts) as source_task:
             report = await reports(source_task, "limited by the target: quota")
             assert source_task.budget.held < source_task.budget.limit / 4
             assert report.counters.target_throttled > 0
             assert report.counters.source_throttled == 0
+            errors: set[str | None] = set()
+
+            def went_on() -> bool:
+                partition = source_task.partition(topic)
+                errors.add(partition.error)
+                return partition.position >= WENT_ON
+
+            await until(went_on, SHOWN, "several throttled requests are acknowledged")
+            assert errors == {None}, "a broker that throttles is not silent"
 
     with set_quota(cluster_b, "producer_byte_rate", QUOTA):
         in_lane(copy())
