@@ -429,11 +429,15 @@ def _sums(flow: str, topic: TopicStatus, pace: ReplicationRate) -> Iterable[str]
     """Return the cells with sums over the partitions. Offsets of a partition whose node died are those seen last."""
     known = [partition for partition in topic.partitions if partition.lag_known]
     ends = [found for one in topic.partitions if (found := pace.furthest(flow, topic.topic, one)) is not None]
+    ages = [partition.lag_seconds for partition in known if partition.lag_seconds is not None]
+    age = f"{max(ages):,.1f}" if ages else "-"
     cells = (
         f"{sum(end for _, end in ends):,}" if ends else "-",
         f"{sum(position for position, _ in ends):,}" if ends else "-",
         rate_text(pace.rate(*((flow, topic.topic, partition.partition) for partition in known))),
         f"{sum(partition.lag_records or 0 for partition in known):,}" if known else "-",
-        f"{max(partition.lag_seconds or 0.0 for partition in known):,.1f}" if known else "-",
     )
-    return tuple(lower_bound(cell, exact=len(known) == len(topic.partitions)) for cell in cells)
+    return (
+        *(lower_bound(cell, exact=len(known) == len(topic.partitions)) for cell in cells),
+        lower_bound(age, exact=len(ages) == len(topic.partitions)),
+    )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -44,6 +45,13 @@ def test_status() -> None:
         "",
         "B->A  RUNNING  heartbeats only",
     ]
+
+
+def test_an_age_that_is_unknown_is_not_shown_as_zero() -> None:
+    """Of records that the source has deleted before they were copied: those that wait have an unknown age."""
+    unknown, known = partition(0, lag_records=40, lag_seconds=None), partition(1, lag_records=2, lag_seconds=7.5)
+    shown = lines(view(node(flow(topic("orders", unknown), topic("users", known, unknown)))))
+    assert [re.split("  +", line)[-2:] for line in shown[2:4]] == [["40", "unknown"], ["42", "at least 7.5"]]
 
 
 def test_status_shows_every_problem() -> None:
