@@ -17,6 +17,9 @@ CONFIG := 95
 # Where the environment forbids to store bytecode, each program that is started here would compile its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
+EMPTY :=
+SPACE := $(EMPTY) $(EMPTY)
+
 .PHONY: help setup demo run test prepared test-fast test-slow test-versions test-long faults outages outage-quiz soak matrix fuzz durations spark-functions spark-keys lint bench bench-quick docs clean pack lock
 .DEFAULT_GOAL := help
 
@@ -54,7 +57,7 @@ faults: prepared ## the fault tests and a table: ROW=node-killed, MODE=exactly-o
 	@MM2_ROW='$(ROW)' MM2_MODE='$(MODE)' MM2_SEEDS=$(or $(SEEDS),1) $(LONG) faults
 
 outages: prepared ## record what operators see in outages, and write docs/reference/what-you-see.md (ROW="target dead" for some)
-	@MM2_PAGE=1 $(BIN)/pytest --long tests/faults/test_what_operators_see.py $(if $(ROW),-k '$(ROW)')
+	@MM2_PAGE=1 $(BIN)/pytest --long tests/faults/test_what_operators_see.py $(if $(ROW),-k '$(subst $(SPACE), and ,$(strip $(ROW)))')
 
 outage-quiz: prepared ## five outages at random, to be explained from mm2 status alone (SEED=n)
 	@$(BIN)/python -m tests.faults.outages.quiz $(if $(SEED),--seed $(SEED))

@@ -27,8 +27,8 @@ pytestmark = [pytest.mark.timeout(600), pytest.mark.needs("promtool")]
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
-    with outage_stage() as found:
+def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
+    with outage_stage(on_spark_cluster=request.param) as found:
         found.wait_shared()
         yield found
 
@@ -43,8 +43,12 @@ def shown() -> Iterator[list[Shown]]:
 
 
 @pytest.mark.parametrize(
-    "row",
-    [pytest.param(row, id=row.name, marks=() if row.in_gate else (pytest.mark.long,)) for row in ROWS],
+    ("stage", "row"),
+    [
+        pytest.param(row.on_spark_cluster, row, id=row.name, marks=() if row.in_gate else (pytest.mark.long,))
+        for row in ROWS
+    ],
+    indirect=["stage"],
 )
 def test_what_operators_see(stage: Stage, row: Row, shown: list[Shown]) -> None:
     stage.wait_shared()

@@ -16,7 +16,7 @@ from tests.lab.tools import command
 
 RULES = ROOT / "deploy/monitoring/alerts.yml"
 BEFORE = 30  # minutes of the healthy state, longer than the range of any rule that looks for a change
-MOMENTS = (1, 2, 3, 5, 6, 8, 11, 16, 21, 31, 61, 25 * 60)  # minutes of the fault at which the alerts are read
+MOMENTS = (1, 2, 3, 5, 6, 8, 11, 16, 21, 31, 45, 61, 90, 25 * 60)  # minutes of the fault at which the alerts are read
 LASTS = MOMENTS[-1] + 5  # minutes
 GROW = 0.5  # per second: an age that grows by less than this does not grow with time
 QUERY = 'count by (alertname) (ALERTS{alertstate="firing"})'

@@ -27,7 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.outages.quiz", description=__doc__)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 10_000, help="draws the same outages again")
     options = parser.parse_args(arguments)
-    drawn = random.Random(options.seed).sample([row for row in ROWS if len(row.moments) > 1], OUTAGES)
+    drawn = random.Random(options.seed).sample(
+        [row for row in ROWS if row.moments[-1] > SHOWN_AFTER and not row.on_spark_cluster], OUTAGES
+    )
     asks = sys.stdin.isatty()
     FILES.mkdir(parents=True, exist_ok=True)
     right = 0

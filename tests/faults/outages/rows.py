@@ -24,6 +24,7 @@ SEEN = 30.0  # seconds until a node shows what it was told
 EARLY, LATE = 14.0, 38.0  # seconds: an end offset is known for 10 s, and /health waits 30 s
 LARGE = 20_000  # bytes of a record that the remote topic rejects
 SLOW = 5_000  # bytes per second
+REASON = "CHG-1234"
 PER_SECOND = 50  # records of 1 kB, ten times as much
 
 
@@ -31,13 +32,14 @@ PER_SECOND = 50  # records of 1 kB, ten times as much
 class Row:
     """A fault that lasts while the block of ``fault`` runs. ``moments``: seconds after which the nodes are observed.
 
-    ``in_gate``: the row is part of ``make test``.
+    ``in_gate``: the row is part of ``make test``. ``on_spark_cluster``: the lanes run on one.
     """
 
     name: str
     fault: Callable[[Stage], AbstractContextManager[None]]
     expected: Expected
     in_gate: bool = False
+    on_spark_cluster: bool = False
     moments: tuple[float, ...] = (EARLY, LATE)
 
 
@@ -97,7 +99,7 @@ def _both_dead(stage: Stage) -> Iterator[None]:
 def _paused(*topic: str) -> Callable[[Stage], AbstractContextManager[None]]:
     @contextmanager
     def paused(stage: Stage) -> Iterator[None]:
-        stage.command("pause", *topic)
+        stage.command("pause", *topic, "--reason", REASON)
         stage.write(ORDERS)
         yield
         stage.command("resume", *topic)
@@ -167,6 +169,18 @@ def _engine_restarting(stage: Stage) -> Iterator[None]:
             process.kill()
     stage.write(ORDERS)
     yield
+
+
+@contextmanager
+def _no_executor(stage: Stage) -> Iterator[None]:
+    """The workers die with their executors; Spark's master goes on."""
+    assert stage.spark is not None, "the row needs a Spark cluster"
+    for worker in stage.spark.workers:
+        worker.kill()
+    stage.write(ORDERS)
+    yield
+    for worker in stage.spark.workers:
+        worker.start()
 
 
 def _throttled(*, at_source: bool) -> Callable[[Stage], AbstractContextManager[None]]:
@@ -253,7 +267,11 @@ TARGET_SILENT = Expected(
     alerts={"MM2FlowNotRunning": 11, "MM2ClusterUnreachable": 6},
 )
 
-PAUSED = {"MM2PausedLong": 25 * 60, "MM2LagHigh": 61, "MM2FarBehind": 25 * 60}
+NOT_COPIED = {"MM2LagHigh": 45, "MM2FarBehind": 90}
+"""Of records that wait since the fault: after 5 min for 30 min, and after an hour for 15 min."""
+TOO_SLOW = {"MM2LagGrows": 31, "MM2LagHigh": 61, "MM2FarBehind": 25 * 60}
+"""Of a lag that grows by more than half a second per second."""
+PAUSED = {"MM2PausedLong": 25 * 60, **NOT_COPIED}
 
 ROWS = (
     Row(name="source dead", fault=_source_dead, expected=SOURCE_SILENT, in_gate=True),
@@ -275,13 +293,15 @@ ROWS = (
     Row(
         name="one topic paused",
         fault=_paused("--topic", ORDERS),
-        expected=Expected(waits=(ORDERS,), written=FEW, says=("paused",), alerts=PAUSED),
+        expected=Expected(waits=(ORDERS,), written=FEW, says=(f"paused: .* \\(admin: {REASON}\\)",), alerts=PAUSED),
         in_gate=True,
     ),
     Row(
         name="flow paused",
         fault=_paused(),
-        expected=Expected(state="PAUSED", waits=(ORDERS,), written=FEW, says=("paused",), alerts=PAUSED),
+        expected=Expected(
+            state="PAUSED", waits=(ORDERS,), written=FEW, says=(f"paused: .* \\(admin: {REASON}\\)",), alerts=PAUSED
+        ),
     ),
     Row(
         name="partitions stopped by a loss",
@@ -302,7 +322,7 @@ ROWS = (
             health=False,
             waits=(ORDERS,),
             says=("MESSAGE_TOO_LARGE",),
-            alerts={"MM2PartitionsFailed": 6, "MM2LagHigh": 61, "MM2FarBehind": 25 * 60},
+            alerts={"MM2PartitionsFailed": 6, **NOT_COPIED},
         ),
     ),
     Row(
@@ -324,20 +344,35 @@ ROWS = (
     Row(
         name="engine restarting",
         fault=_engine_restarting,
-        expected=Expected(state="WAITING", ready=False, waits=(ORDERS,), alerts={"MM2FlowNotRunning": 11}),
+        expected=Expected(
+            state="WAITING", ready=False, waits=(ORDERS,), alerts={"MM2FlowNotRunning": 11, **NOT_COPIED}
+        ),
         moments=(2.0, 6.0),
+    ),
+    Row(
+        name="no executor",
+        fault=_no_executor,
+        expected=Expected(
+            state="WAITING",
+            health=False,
+            waits=(ORDERS,),
+            says=("Spark master spark://.* has started no executor within 10 s",),
+            logs=("WARNING .*no executor",),
+            alerts={"MM2FlowNotRunning": 11, **NOT_COPIED},
+        ),
+        on_spark_cluster=True,
     ),
     Row(
         name="quota on the source",
         fault=_throttled(at_source=True),
-        expected=Expected(
-            waits=(ORDERS,), counted=False, says=("limited by the source: quota",), alerts={"MM2LagHigh": 61}
-        ),
+        expected=Expected(waits=(ORDERS,), counted=False, says=("limited by the source: quota",), alerts=TOO_SLOW),
     ),
     Row(
         name="quota on the target",
         fault=_throttled(at_source=False),
-        expected=Expected(waits=(ORDERS,), says=("limited by the target: quota",), alerts={"MM2LagHigh": 61}),
+        expected=Expected(
+            waits=(ORDERS,), says=("limited by the target: quota",), per_second=PER_SECOND, alerts=TOO_SLOW
+        ),
     ),
     Row(
         name="files of two nodes differ",

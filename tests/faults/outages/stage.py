@@ -14,6 +14,7 @@ from tests.lab.commands import Outcome, run
 from tests.lab.history import read_topic
 from tests.lab.node import Node
 from tests.lab.records import plain, write
+from tests.lab.spark_cluster import SparkCluster
 from tests.lab.waiting import wait_until
 
 ORDERS, CLICKS = "t-orders", "t-clicks"  # written to, and idle
@@ -36,10 +37,11 @@ class Clock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """``cable``: between the nodes and the source."""
+    """``cable``: between the nodes and the source. ``spark``: the cluster that runs the lanes; None: each node does."""
 
     nodes: NodeGroup
     cable: Cable
+    spark: SparkCluster | None = None
 
     @property
     def source(self) -> KafkaCluster:
@@ -78,8 +80,9 @@ class Stage:
 
 
 @contextmanager
-def outage_stage() -> Iterator[Stage]:
-    """Start both clusters and nodes, and wait until both topics are copied."""
+def outage_stage(*, on_spark_cluster: bool = False) -> Iterator[Stage]:
+    """Start both clusters and nodes. ``on_spark_cluster``: their lanes run on a standalone cluster with one worker for
+    each node."""
     with ExitStack() as ends:
         cable = ends.enter_context(Cable("nodes to source"))
         source = ends.enter_context(KafkaCluster("source", listeners=(listener_behind(cable),)))
@@ -96,8 +99,11 @@ def outage_stage() -> Iterator[Stage]:
             "mm2.rest.admin": "true",
             "mm2.rest.admin.token": TOKEN,
         }
+        spark = ends.enter_context(SparkCluster(workers=2)) if on_spark_cluster else None
+        if spark is not None:
+            properties |= spark.application
         nodes = ends.enter_context(NodeGroup(source, target, properties=properties))
-        yield Stage(nodes=nodes, cable=cable)
+        yield Stage(nodes=nodes, cable=cable, spark=spark)
 
 
 def _records(bootstrap: str, topic: str) -> int:
