@@ -213,8 +213,10 @@ def _worded(flow: FlowStatus, changes: Iterable[_Change]) -> Iterator[StateLine]
     """Yield a line for each group of changes with the same states and the same cause."""
     groups: dict[tuple[object, ...], list[_Change]] = {}
     for one in changes:
-        kind = (bool(one.now.problem.task), one.now.problem.topic == "", one.now.problem.partition is None)
-        key = (kind, one.before.state, one.now.state, one.ran, one.now.moves, _cause(one))
+        task, topic, cause = bool(one.now.problem.task), bool(one.now.problem.topic), _cause(one)
+        is_flow, is_topic = not (task or topic), topic and one.now.problem.partition is None
+        kind = (is_flow, is_topic, task and not cause)
+        key = (kind, one.before.state, one.now.state, one.ran, one.now.moves, cause)
         groups.setdefault(key, []).append(one)
     for members in groups.values():
         yield _line(flow, members)

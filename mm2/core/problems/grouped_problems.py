@@ -1,6 +1,7 @@
 """Problems of tasks, topics and partitions, grouped by cause: one line for 5,000 partitions that wait for a cluster.
 
-Texts have one cause if they are equal apart from the names of their own topic and partition.
+Texts have one cause if they are equal apart from the names of their own topic and partition. A query that cannot run is
+one cause, though its source tasks and their partitions have failed.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class PlacedProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupedProblem:
-    """Problems with the same state and cause; ``members`` are their places. ``__str__``: ``place: reason``."""
+    """Problems with the same state and cause, of topics, or of partitions and tasks; ``members`` are their places.
+    ``__str__``: ``place: reason``."""
 
     place: str
     state: TaskState
@@ -80,7 +82,7 @@ def grouped(problems: Iterable[PlacedProblem]) -> list[GroupedProblem]:
     """Return the problems by cause, in the order of the first of each."""
     causes: dict[tuple[str, TaskState, str], list[PlacedProblem]] = {}
     for one in problems:
-        kind = "task" if one.task else "topic" if one.partition is None else "partition"
+        kind = "topic" if not one.task and one.partition is None else "work"
         causes.setdefault((kind, one.state, one.cause), []).append(one)
     return [
         GroupedProblem(
@@ -100,10 +102,13 @@ def reasons(problems: Iterable[PlacedProblem]) -> list[str]:
 
 
 def place_of(members: Sequence[PlacedProblem]) -> str:
-    """Return the place of several tasks, topics, or partitions in words; of one, its own."""
+    """Return the place of several topics, or of partitions and tasks, in words; of one, its own."""
     if len(members) == 1:
         return members[0].place
-    if members[0].task:
+    tasks = [one for one in members if one.task]
+    if tasks and len(tasks) < len(members):
+        return f"{place_of([one for one in members if not one.task])} and {place_of(tasks)}"
+    if tasks:
         nodes = list(dict.fromkeys(one.node for one in members if one.node))
         where = f" on {named(nodes)}" if nodes else ""
         return f"{len(members):,} tasks ({named([one.task for one in members])}){where}"

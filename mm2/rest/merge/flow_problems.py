@@ -91,7 +91,8 @@ def _placed(flow: FlowStatus) -> list[PlacedProblem]:
 
 def _forms(places: list[PlacedProblem]) -> set[str]:
     forms = {form for one in places if one.reason for form in (one.reason, f"{one.place}: {one.text}")}
-    return forms | {str(one) for one in grouped(places)}
+    of_topics = [one for one in places if not one.task]  # as a node reports them, without its tasks
+    return forms | {str(one) for group in (places, of_topics) for one in grouped(group)}
 
 
 def _of_group(group: GroupedProblem) -> FlowProblem:

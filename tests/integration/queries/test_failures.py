@@ -73,8 +73,10 @@ def test_dead_letters_and_skips(queried: Queried) -> None:
 
 @pytest.mark.long  # tests/integration/node/test_source_tasks_of_queries.py
 def test_a_query_that_spark_refuses_fails_its_flow_only(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
+    """It is one line everywhere, though several tasks and partitions of two topics have failed."""
     flow = QueriedFlow.plan(cluster_a, cluster_b)
-    topic = flow.create("wrong")
+    topic = flow.create("wrong", 3)
+    flow.create("wrong", 2)
     back = flow.target.create_topic(f"{flow.b}-fine")
     properties = flow.properties(
         "same",
@@ -97,3 +99,17 @@ def test_a_query_that_spark_refuses_fails_its_flow_only(cluster_a: KafkaCluster,
         wait_until(lambda: node.flow(f"{flow.b}->{flow.a}").get("state") == "RUNNING", SEEN, "the other flow runs")
         assert node.topic(f"{flow.b}->{flow.a}", back)["state"] == "RUNNING"
         assert flow.copied(topic)[0] == []
+
+        def everywhere() -> bool:
+            partitions = [one for shown in node.flow(flow.name)["topics"] for one in shown["partitions"]]
+            return len(partitions) == 5 and all(one["state"] == "FAILED" for one in partitions)
+
+        wait_until(everywhere, SEEN, "all partitions of both topics are FAILED")
+        wait_until(lambda: not node.healthy, SEEN, "the problem has lasted for long enough")
+        shown = {
+            "/health": node.health()["reasons"],
+            "mm2 status": run("mm2", "status", str(node.file)).stdout.splitlines(),
+            "log": [line for line in node.process.output().splitlines() if f"mm2.node: {flow.name}: " in line],
+        }
+        for place, lines in shown.items():
+            assert sum("no_such_function" in line for line in lines) == 1, (place, lines)

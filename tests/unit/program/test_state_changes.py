@@ -110,6 +110,19 @@ def test_what_has_failed_from_the_start() -> None:
     ]
 
 
+def test_one_line_for_a_query_that_cannot_run() -> None:
+    """F7: beside that of the flow, which has changed its state, too."""
+    reason = "query wrong cannot run: [UNRESOLVED_ROUTINE]"
+    tasks = [task(id=f"MirrorSourceConnector-{n}", state=FAILED, error=reason) for n in range(2)]
+    wrong = topic("orders", *(partition(n, state=FAILED, error=reason) for n in range(3)), state=FAILED)
+    broken = flow(wrong, state=FAILED, tasks=tuple(tasks))
+    places = "topic orders partitions 0-2 and 2 tasks (MirrorSourceConnector-0, MirrorSourceConnector-1) on node-1"
+    assert lines((0.0, broken), (3.0, broken)) == [
+        ("ERROR", f"A->B is FAILED: {places}: {reason}"),
+        ("ERROR", f"A->B: {places} are FAILED: {reason}"),
+    ]
+
+
 def test_pauses() -> None:
     at = {"orders": 1_763_740_800_000}
     part = flow(topic("orders", partition(0, state=PAUSED)), topic("users"), paused=("orders",), paused_since=at)

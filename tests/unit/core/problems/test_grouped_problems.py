@@ -71,6 +71,24 @@ def test_tasks_with_one_cause() -> None:
     assert place_of([of_task(0, ""), of_task(1, "")]) == both
 
 
+def test_one_line_for_a_query_that_cannot_run() -> None:
+    """F7: it was a line for each task and partition."""
+    reason = "query wrong cannot run: [UNRESOLVED_ROUTINE]"
+    tasks = [of_task(number, reason=reason) for number in (4, 5)]
+    parts = [
+        PlacedProblem(state=TaskState.FAILED, topic=topic, remote_topic=f"A.{topic}", partition=n, reason=reason)
+        for topic in ("orders", "users")
+        for n in range(3)
+    ]
+    both = "2 tasks (MirrorSourceConnector-4, MirrorSourceConnector-5) on node-1"
+    assert lines(*tasks, *parts) == [f"6 partitions of 2 topics (orders, users) and {both}: {reason}"]
+    assert lines(tasks[0], parts[1]) == [
+        f"topic orders partition 1 and task MirrorSourceConnector-4 on node-1: {reason}"
+    ]
+    (one,) = grouped([*tasks, *parts])
+    assert len(one.members) == 8
+
+
 def test_states_and_causes_are_kept_apart() -> None:
     found = lines(of_partition("orders", 0), of_partition("orders", 1, "another"), of_topic("orders", REFUSED))
     assert found == [

@@ -79,6 +79,17 @@ def test_one_line_for_each_cause() -> None:
     assert flow_problems(flow(*both, state=TaskState.WAITING, reasons=(text,))) == [problem]
 
 
+def test_one_line_for_a_query_that_cannot_run() -> None:
+    """F7: though its tasks and partitions have failed, and the node has its own reason about the partitions."""
+    reason = "query wrong cannot run: [UNRESOLVED_ROUTINE]"
+    failed = {"state": TaskState.FAILED, "error": reason}
+    wrong = topic("orders", *(partition(n, **failed) for n in range(3)), state=TaskState.FAILED)
+    tasks = tuple(task(id=f"MirrorSourceConnector-{n}", **failed) for n in range(2))
+    status = flow(wrong, state=TaskState.FAILED, tasks=tasks, reasons=(f"topic orders partitions 0-2: {reason}",))
+    places = "topic orders partitions 0-2 and 2 tasks (MirrorSourceConnector-0, MirrorSourceConnector-1) on node-1"
+    assert messages(status) == [f"{places}: {reason}"]
+
+
 def test_what_an_operator_paused_is_no_problem() -> None:
     paused = flow(state=TaskState.PAUSED)
     assert flow_problems(paused) == []
