@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,12 +12,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from mm2.core.lanes.progress_reports import PartitionProgress
+from mm2.core.problems.problem_times import ProblemTimes
+from mm2.core.problems.times_in_words import utc_text
 from mm2.rest.public.health import DOWN, UP, HealthResponse, health_answer
 from mm2.rest.public.responses import HeadAsGet
 from mm2.rest.server.allowed_hosts import AllowedHosts
 
-DOWN_AFTER_S = 30.0
-"""Seconds that a problem lasts before /health returns 503, as for a node."""
+_MIRROR = "mirror"
+_STARTING = "kafka-mirror-maker"
 
 PARTITION = ("stream", "topic", "partition")
 
@@ -41,31 +43,33 @@ class Streams(Protocol):
 
 
 class Problems:
-    """Since when each problem has lasted. A problem that is gone for less than `DOWN_AFTER_S` has not ended, so that
-    one that comes and goes is shown, too.
+    """The problems of the mirror, which is one flow to `ProblemTimes`, and since when each has lasted.
 
     `observe` is called once a second, in the event loop.
     """
 
     def __init__(self) -> None:
-        self._since: dict[str, float] = {}
-        self._seen: dict[str, float] = {}
-        self._texts: dict[str, str] = {}
+        self._times = ProblemTimes()
+        self._current: dict[str, str] = {_STARTING: "not observed yet"}
 
-    def observe(self, problems: Iterable[tuple[str, str]], now: float) -> None:
-        """Take the problems as they are ``now``, in seconds of a monotonic clock: what has each, and its text."""
-        for place, text in problems:
-            self._since.setdefault(place, now)
-            self._seen[place], self._texts[place] = now, text
-        for place in [one for one, seen in self._seen.items() if now - seen > DOWN_AFTER_S]:
-            del self._since[place], self._seen[place], self._texts[place]
+    def observe(self, problems: Iterable[tuple[str, str]], *, now: float, time: float) -> None:
+        """Take the problems as they are ``now``, in seconds of a monotonic clock: what has each, and its text.
 
-    def reasons(self, now: float) -> tuple[bool, list[str]]:
-        """Return whether a problem has lasted, and a message for each."""
-        messages = [
-            f"{place}: {self._texts[place]} (for {now - since:.0f} s)" for place, since in sorted(self._since.items())
-        ]
-        return any(now - since >= DOWN_AFTER_S for since in self._since.values()), messages
+        ``time``: seconds since 1970.
+        """
+        self._current = dict(problems)
+        self._times = self._times.observed({_MIRROR: self._current.keys()}, now=now, time=time)
+
+    @property
+    def health(self) -> HealthResponse:
+        """The answer of /health."""
+        is_down = bool(self._current) and self._times.is_down(_MIRROR)
+        reasons = tuple(self._message(place, text) for place, text in sorted(self._current.items()))
+        return HealthResponse(status=DOWN if is_down else UP, reasons=reasons)
+
+    def _message(self, place: str, text: str) -> str:
+        since = self._times.since(_MIRROR, (place,))
+        return f"{place}{'' if since is None else f' since {utc_text(since)}'}: {text}"
 
 
 def problems_of(streams: Streams) -> Iterator[tuple[str, str]]:
@@ -77,11 +81,9 @@ def problems_of(streams: Streams) -> Iterator[tuple[str, str]]:
             yield stream.name, stream.problem
 
 
-def monitoring_app(
-    streams: Streams, problems: Problems, clock: Callable[[], float], names: Collection[str], started_at: float
-) -> FastAPI:
-    """Return the application. ``names``: of this machine, by which it may be addressed. ``clock`` as for `Problems`;
-    ``started_at`` is in seconds since 1970."""
+def monitoring_app(streams: Streams, problems: Problems, names: Collection[str], started_at: float) -> FastAPI:
+    """Return the application. ``names``: of this machine, by which it may be addressed. ``started_at`` is in seconds
+    since 1970."""
     app = FastAPI(openapi_url=None)
     registry = CollectorRegistry()
     registry.register(MirrorCollector(streams, started_at))
@@ -99,8 +101,7 @@ def monitoring_app(
 
     @app.get("/health")
     async def health() -> Response:
-        lasts, reasons = problems.reasons(clock())
-        return health_answer(HealthResponse(status=DOWN if lasts else UP, reasons=tuple(reasons)))
+        return health_answer(problems.health)
 
     @app.get("/metrics")
     async def metrics() -> Response:

@@ -117,8 +117,7 @@ class _Mirror:
         if not listeners:
             return
         names = await own_names(None, [one.host for one in listeners])
-        clock = asyncio.get_running_loop().time
-        servers = await open_listeners(monitoring_app(self, self._problems, clock, names, time.time()), listeners)
+        servers = await open_listeners(monitoring_app(self, self._problems, names, time.time()), listeners)
         stack.push_async_callback(close_listeners, servers)
         log.info("serving /health and /metrics at %s", ", ".join(server.url for server in servers))
 
@@ -297,7 +296,7 @@ class _Mirror:
         next_line = 0.0
         loop = asyncio.get_running_loop()
         while True:
-            self._problems.observe(problems_of(self), loop.time())
+            self._problems.observe(problems_of(self), now=loop.time(), time=time.time())
             for stream in self._streams:
                 last_error = stream.last_error() or self._engine.last_error
                 if last_error != said.get(stream):

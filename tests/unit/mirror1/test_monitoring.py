@@ -13,8 +13,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from mm2.core.lanes.counters import PartitionCounters
 from mm2.core.lanes.progress_reports import PartitionProgress
 from mm2.core.lanes.task_states import TaskState
-from mm2.mirror1.monitoring import DOWN_AFTER_S, Problems, StreamState, monitoring_app, problems_of
+from mm2.core.problems.problem_times import LIMIT_S
+from mm2.mirror1.monitoring import Problems, StreamState, monitoring_app, problems_of
 
+STARTED = 1_790_000_000.0  # 2026-09-21T14:13:20Z
 COUNTERS = PartitionCounters(records=90, bytes=9_000, latency_sum=1.5, latency_count=3, dead_letters=2)
 ORDERS = PartitionProgress(
     topic="orders",
@@ -48,10 +50,10 @@ class Mirror:
         """Let this time pass, in which the mirror looks once a second."""
         for _ in range(round(seconds)):
             self.now += 1.0
-            self.problems.observe(problems_of(self), self.now)
+            self.problems.observe(problems_of(self), now=self.now, time=STARTED + self.now)
 
     def get(self, path: str, *, method: str = "GET", host: str = "mirror") -> httpx.Response:
-        app = monitoring_app(self, self.problems, lambda: self.now, {"mirror"}, started_at=1_790_000_000.0)
+        app = monitoring_app(self, self.problems, {"mirror"}, started_at=STARTED)
 
         async def response() -> httpx.Response:
             async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://mirror") as client:
@@ -98,34 +100,47 @@ def test_an_unknown_lag_has_no_sample(partition: PartitionProgress) -> None:
 
 
 def test_a_problem_makes_it_down_when_it_has_lasted() -> None:
-    mirror = Mirror(problem="cluster A: connection refused")
-    mirror.passes(DOWN_AFTER_S)
+    mirror = Mirror()
+    mirror.passes(1)
+    assert mirror.get("/health").json() == {"status": "UP", "reasons": []}
+    mirror.problem = "cluster A: connection refused"
+    mirror.passes(LIMIT_S)
     answer = mirror.get("/health")
     assert answer.status_code == 200
-    assert answer.json() == {"status": "UP", "reasons": ["g-0: cluster A: connection refused (for 29 s)"]}
+    reason = "g-0 since 2026-09-21T14:15:02Z: cluster A: connection refused"
+    assert answer.json() == {"status": "UP", "reasons": [reason]}
     mirror.passes(1)
     answer = mirror.get("/health")
     assert (answer.status_code, answer.json()["status"]) == (503, "DOWN")
     assert mirror.metrics()[of("mm2_mirror_stream_has_problem", stream="g-0")] == 1
 
     mirror.problem = None
-    mirror.passes(DOWN_AFTER_S + 1)
+    mirror.passes(LIMIT_S + 1)
     assert mirror.get("/health").json() == {"status": "UP", "reasons": []}
 
 
 def test_a_problem_that_comes_and_goes_is_one() -> None:
     mirror = Mirror()
-    for _ in range(4):
-        mirror.problem = "cluster A: connection refused"
-        mirror.passes(5)
+    mirror.passes(1)
+    for _ in range(8):
         mirror.problem = None
+        mirror.passes(5)
+        mirror.problem = "cluster A: connection refused"
         mirror.passes(5)
     assert mirror.get("/health").status_code == 503
 
 
+def test_what_has_never_run_is_not_up() -> None:
+    mirror = Mirror(engine="waiting for Spark and its lanes")
+    assert mirror.get("/health").json() == {"status": "DOWN", "reasons": ["kafka-mirror-maker: not observed yet"]}
+    mirror.passes(1)
+    reason = "Spark since 2026-09-21T14:15:01Z: waiting for Spark and its lanes"
+    assert mirror.get("/health").json() == {"status": "DOWN", "reasons": [reason]}
+
+
 def test_ready_while_the_engine_runs_and_live_always() -> None:
     mirror = Mirror(problem="cluster A: connection refused")
-    mirror.passes(2 * DOWN_AFTER_S)
+    mirror.passes(2 * LIMIT_S)
     assert mirror.get("/health/ready").status_code == 200
     mirror.engine = "the JVM exited with code 3"
     answer = mirror.get("/health/ready")
