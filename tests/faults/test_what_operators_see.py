@@ -27,8 +27,15 @@ pytestmark = [pytest.mark.timeout(600), pytest.mark.needs("promtool")]
 
 
 @pytest.fixture(scope="module")
-def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
-    with outage_stage(on_spark_cluster=request.param) as found:
+def stage() -> Iterator[Stage]:
+    with outage_stage() as found:
+        found.wait_shared()
+        yield found
+
+
+@pytest.fixture(scope="module")
+def stage_on_spark_cluster() -> Iterator[Stage]:
+    with outage_stage(on_spark_cluster=True) as found:
         found.wait_shared()
         yield found
 
@@ -43,14 +50,11 @@ def shown() -> Iterator[list[Shown]]:
 
 
 @pytest.mark.parametrize(
-    ("stage", "row"),
-    [
-        pytest.param(row.on_spark_cluster, row, id=row.name, marks=() if row.in_gate else (pytest.mark.long,))
-        for row in ROWS
-    ],
-    indirect=["stage"],
+    "row",
+    [pytest.param(row, id=row.name, marks=() if row.in_gate else (pytest.mark.long,)) for row in ROWS],
 )
-def test_what_operators_see(stage: Stage, row: Row, shown: list[Shown]) -> None:
+def test_what_operators_see(row: Row, shown: list[Shown], request: pytest.FixtureRequest) -> None:
+    stage: Stage = request.getfixturevalue("stage_on_spark_cluster" if row.on_spark_cluster else "stage")
     stage.wait_shared()
     names = list(stage.nodes.by_name)
     before = [scrape(node) for node in stage.running()]
