@@ -22,11 +22,11 @@ from flows.partition.source_log import SourceLog
 from flows.partition.steps import NOTED, InvariantError, Story
 from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.target.produce_errors import ProduceError
-from mm2.core.lanes.bottlenecks import BEHIND_AFTER_S, Bottleneck, ClusterLook, PartitionLook, WaitingTimes
+from mm2.core.lanes.bottlenecks import BEHIND_AFTER_S, PartitionWaits
 from mm2.core.lanes.counters import PartitionCounters
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.lanes.losses import Loss, LossKind, LossPolicy, add_loss
-from mm2.core.lanes.partition_steps import FetchStep, PartitionEvent, RecentWaits, SendStep
+from mm2.core.lanes.partition_steps import FetchStep, PartitionEvent, SendStep
 from mm2.core.lanes.progress_reports import PartitionProgress
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
@@ -47,9 +47,6 @@ Long enough for a leader election or the restart of a broker, and for `flows.sou
 PARTS_HELD_BYTES = 16 * 1024 * 1024
 """While a partition holds so many bytes that have passed through the query, it takes no more parts of a frame: half of
 what a lane may hold by default (mm2.lane.buffer.bytes), which can be in the query, too."""
-
-
-_NO_WAITS = RecentWaits()
 
 
 class OffsetRange(NamedTuple):
@@ -273,7 +270,7 @@ class PartitionState:
         self.is_draining = False
         self._health = PartitionHealth()
         self._metrics = metrics or PartitionMetrics()
-        self._waits: WaitingTimes | None = None  # None: it was not behind during the last minute
+        self.waits = PartitionWaits()  # written by `flows.source_task.bottleneck_watch`
         self._story = Story(self.fetch_step, now)
 
     # -- steps
@@ -438,38 +435,15 @@ class PartitionState:
         oldest = self.oldest_pending
         return oldest < 0 or not 0 <= wall - oldest / 1000 < BEHIND_AFTER_S
 
-    def look(
-        self, now: float, *, source: ClusterLook, target: ClusterLook, awaits_room: bool, busy_share: float | None
-    ) -> PartitionLook:
-        """Return what tells why the partition is behind. ``source`` and ``target``: its brokers; the rest: its lane."""
-        return PartitionLook(
-            fetching=self.fetch_step,
-            sending=self.send_step(now),
-            has_unsent=self.has_unsent,
-            has_fetched_all=self.has_fetched_all,
-            is_retrying=self.awaits_retry,
-            source_is_silent=self._health.is_waiting_for_source,
-            target_is_silent=self._health.is_waiting_for_target,
-            awaits_room=awaits_room,
-            has_uncommitted=self.has_uncommitted,
-            busy_share=busy_share,
-            source=source,
-            target=target,
-        )
+    @property
+    def source_is_silent(self) -> bool:
+        """Whether it waits for a broker of the source that does not answer."""
+        return self._health.is_waiting_for_source
 
-    def waited(self, cause: Bottleneck, seconds: float, now: float) -> None:
-        """Count that it was behind and waited for this."""
-        if self._waits is None:
-            self._waits = WaitingTimes()
-        self._waits.add({cause: seconds}, seconds, now)
-
-    def _recent_waits(self, now: float) -> RecentWaits:
-        if self._waits is None:
-            return _NO_WAITS
-        recent = self._waits.recent(now)
-        if not recent.waits:
-            self._waits = None
-        return recent
+    @property
+    def target_is_silent(self) -> bool:
+        """Whether it waits for a broker of the target that does not answer."""
+        return self._health.is_waiting_for_target
 
     # -- fetching
 
@@ -810,7 +784,7 @@ class PartitionState:
             counters=PartitionCounters.of(self._metrics.values),
             fetching=story.report(story.fetching, self._fetch_reason(self.fetch_step)),
             sending=story.report(story.sending, self._send_reason(self.send_step(now))),
-            last_minute=self._recent_waits(now),
+            last_minute=self.waits.recent(now),
         )
 
     def take_events(self, now: float, wall: float) -> list[PartitionEvent]:
@@ -828,7 +802,7 @@ class PartitionState:
         counts = (metrics.records, metrics.latency_count, metrics.age_count, metrics.dead_letters, metrics.rows_in)
         end = self.end_offset, self._is_end_valid(now)
         steps = story.fetching.step, story.sending.step
-        waits = self._recent_waits(now)
+        waits = self.waits.recent(now)
         return (position, *end, self._stored, *counts, self._task_state, self._error, *steps, waits)
 
     @property

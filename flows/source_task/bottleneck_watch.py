@@ -10,7 +10,7 @@ from typing import Protocol
 from flows.lane.byte_budget import ByteBudget
 from flows.lane.loop_load import BusyShare
 from flows.partition.replicator import PartitionReplicator
-from mm2.core.lanes.bottlenecks import Bottleneck, ClusterLook, WaitingTimes, waits_for
+from mm2.core.lanes.bottlenecks import Bottleneck, ClusterLook, PartitionLook, WaitingTimes, waits_for
 from mm2.core.lanes.partition_steps import RecentWaits, Wait
 
 LOOK_EVERY_S = 0.25
@@ -75,16 +75,38 @@ class BottleneckWatch:
         for partition in self._partitions:
             if not partition.is_behind(now, wall):
                 continue
-            look = partition.look(
-                now,
-                source=self._source.look(partition, now),
-                target=self._target.look(partition, now),
-                awaits_room=awaits_room,
-                busy_share=busy_share,
+            source, target = self._source.look(partition, now), self._target.look(partition, now)
+            cause = waits_for(
+                look_at(partition, now, source=source, target=target, awaits_room=awaits_room, busy_share=busy_share)
             )
-            cause = waits_for(look)
             if cause is not None:
-                partition.waited(cause, elapsed, now)
+                partition.waits.add(cause, elapsed, now)
                 waited[cause] = waited.get(cause, 0.0) + elapsed
         if waited:
             self._waits.add(waited, elapsed, now)
+
+
+def look_at(
+    partition: PartitionReplicator,
+    now: float,
+    *,
+    source: ClusterLook,
+    target: ClusterLook,
+    awaits_room: bool,
+    busy_share: float | None,
+) -> PartitionLook:
+    """Return what tells why the partition is behind. ``source`` and ``target``: its brokers; the rest: its lane."""
+    return PartitionLook(
+        fetching=partition.fetch_step,
+        sending=partition.send_step(now),
+        has_unsent=partition.has_unsent,
+        has_fetched_all=partition.has_fetched_all,
+        is_retrying=partition.awaits_retry,
+        source_is_silent=partition.source_is_silent,
+        target_is_silent=partition.target_is_silent,
+        awaits_room=awaits_room,
+        has_uncommitted=partition.has_uncommitted,
+        busy_share=busy_share,
+        source=source,
+        target=target,
+    )

@@ -245,6 +245,34 @@ class WaitingTimes:
         return RecentWaits(waits=waits_of(seconds), behind=round(min(WINDOW_S, behind), 1))
 
 
+class PartitionWaits:
+    """What one partition has waited for during the last minute. It holds nothing while the partition keeps pace: a
+    source task can have thousands."""
+
+    __slots__ = ("_times",)
+
+    def __init__(self) -> None:
+        self._times: WaitingTimes | None = None
+
+    def add(self, cause: Bottleneck, seconds: float, now: float) -> None:
+        """Count that it was behind and waited for this, for the ``seconds`` until ``now``."""
+        if self._times is None:
+            self._times = WaitingTimes()
+        self._times.add({cause: seconds}, seconds, now)
+
+    def recent(self, now: float) -> RecentWaits:
+        """Return the last minute."""
+        if self._times is None:
+            return _NO_WAITS
+        recent = self._times.recent(now)
+        if not recent.waits:
+            self._times = None
+        return recent
+
+
+_NO_WAITS = RecentWaits()
+
+
 def limited_by(last_minute: RecentWaits | None, *, lag: int | None) -> str:
     """Return the message about a partition or a flow.
 

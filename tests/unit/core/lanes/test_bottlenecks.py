@@ -16,6 +16,7 @@ from mm2.core.lanes.bottlenecks import (
     Bottleneck,
     ClusterLook,
     PartitionLook,
+    PartitionWaits,
     WaitingTimes,
     limited_by,
     sum_of_waits,
@@ -133,6 +134,17 @@ def test_no_guess_without_a_lag() -> None:
     assert limited_by(recent(60.0, source_errors=60.0), lag=None).startswith(
         "limited by the source: it does not answer"
     )
+
+
+def test_waits_of_a_partition_are_forgotten_after_a_minute() -> None:
+    waits = PartitionWaits()
+    assert waits.recent(1.0) == RecentWaits()
+    waits.add(Bottleneck.SOURCE, 0.5, 1.0)
+    waits.add(Bottleneck.TARGET, 0.25, 1.5)
+    found = waits.recent(2.0)
+    assert ({one.on: one.seconds for one in found.waits}, found.behind) == ({"source": 0.5, "target": 0.2}, 0.8)
+    assert waits.recent(71.0) == RecentWaits()
+    assert waits.recent(72.0) == RecentWaits()
 
 
 def test_the_last_minute() -> None:

@@ -8,7 +8,7 @@ from flows.lane.byte_budget import ByteBudget
 from flows.partition.health import FlowHistograms, PartitionMetrics
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.state import END_OFFSET_VALID_S
-from flows.source_task.bottleneck_watch import BottleneckWatch
+from flows.source_task.bottleneck_watch import BottleneckWatch, look_at
 from mm2.core.lanes.bottlenecks import BEHIND_AFTER_S, Bottleneck, ClusterLook, waits_for
 from mm2.core.lanes.partition_steps import FetchStep, RecentWaits, SendStep
 from tests.lab.work import count_calls
@@ -55,8 +55,8 @@ def test_caught_up_is_not_behind_later() -> None:
 
 def test_what_it_says() -> None:
     replicator = fetched()
-    look = replicator.look(
-        2.0, source=ClusterLook(is_throttling=True), target=ClusterLook(), awaits_room=True, busy_share=0.5
+    look = look_at(
+        replicator, 2.0, source=ClusterLook(is_throttling=True), target=ClusterLook(), awaits_room=True, busy_share=0.5
     )
     assert (look.fetching, look.sending) == (FetchStep.FETCHING, SendStep.READY)
     assert look.has_unsent
@@ -67,7 +67,7 @@ def test_what_it_says() -> None:
     assert entry is not None
     replicator.acknowledged(entry, 0, 2.0, WALL)
     nothing = ClusterLook()
-    look = replicator.look(2.0, source=nothing, target=nothing, awaits_room=False, busy_share=None)
+    look = look_at(replicator, 2.0, source=nothing, target=nothing, awaits_room=False, busy_share=None)
     assert waits_for(look) is Bottleneck.SOURCE
 
 
@@ -77,7 +77,7 @@ def test_reported_until_it_is_a_minute_ago() -> None:
     replicator.end_observed(0, 0.0)
     before = replicator.progress_key(1.0)
     assert replicator.progress(1.0, WALL).last_minute == RecentWaits()
-    replicator.waited(Bottleneck.SOURCE, 0.5, 1.0)
+    replicator.waits.add(Bottleneck.SOURCE, 0.5, 1.0)
     during = replicator.progress_key(1.0)
     found = replicator.progress(1.0, WALL).last_minute
     assert found is not None
