@@ -25,7 +25,7 @@ class Expected:
     target. ``counted``: False if the fault would hold back the client that counts them. ``written``: records that
     are written to these topics when the fault begins; ``per_second``: that are written to one of them while it lasts.
     ``says``: regular expressions for ``mm2 status``; ``logs``: for the log, from the fault on. ``alerts``: those that
-    fire, by the latest minute.
+    fire, by the latest minute; ``possible``: those that may fire besides.
     """
 
     source: bool = True
@@ -40,6 +40,7 @@ class Expected:
     says: tuple[str, ...] = ()
     logs: tuple[str, ...] = ()
     alerts: Mapping[str, int]
+    possible: tuple[str, ...] = ()
 
 
 def objections(expected: Expected, seen: Sequence[Observation], missing: Mapping[str, int]) -> list[str]:

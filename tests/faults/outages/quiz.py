@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -31,10 +32,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         [row for row in ROWS if row.moments[-1] > SHOWN_AFTER and not row.on_spark_cluster], OUTAGES
     )
     asks = sys.stdin.isatty()
-    FILES.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(FILES, ignore_errors=True)
+    FILES.mkdir(parents=True)
     right = 0
     with outage_stage() as stage:
         for number, row in enumerate(drawn, start=1):
+            print(f"outage {number} of {OUTAGES}", file=sys.stderr, flush=True)
             text = _status(stage, row)
             (FILES / f"{number}.txt").write_text(text, encoding="utf-8")
             right += _answered(text, row) if asks else 1
