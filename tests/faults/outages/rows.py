@@ -22,6 +22,7 @@ from tests.lab.waiting import wait_until
 
 SEEN = 30.0  # seconds until a node shows what it was told
 EARLY, LATE = 14.0, 38.0  # seconds: an end offset is known for 10 s, and /health waits 30 s
+REGISTERED = 100.0  # seconds: without executors for 30 s, an engine is replaced by one that registers with the master
 LARGE = 20_000  # bytes of a record that the remote topic rejects
 SLOW = 5_000  # bytes per second
 REASON = "CHG-1234"
@@ -366,6 +367,7 @@ ROWS = (
             alerts={"MM2FlowNotRunning": 11, **NOT_COPIED},
         ),
         on_spark_cluster=True,
+        moments=(EARLY, REGISTERED),
     ),
     Row(
         name="quota on the source",
