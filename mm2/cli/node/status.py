@@ -47,7 +47,7 @@ MOST_LOSSES = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRow:
-    """One node. ``role``: ``leader``, ``leaving``, ``former`` (member), or empty. ``lag_records`` is the sum over
+    """One node. ``role``: ``leader``, ``no lanes``, ``former`` (member), or empty. ``lag_records`` is the sum over
     partitions with a known lag, None without any; ``unknown`` counts the others. ``lanes`` None: not a member."""
 
     node: str
@@ -100,12 +100,16 @@ def _row(
     )
 
 
+_NO_LANES = "no lanes"
+"""Of a node that offers none: it starts or drains, or Spark does not run them."""
+
+
 def _role(member: MemberStatus | None) -> str:
     if member is None:
         return "former"
     if member.leads:
         return "leader"
-    return "leaving" if member.capacity == 0 else ""
+    return _NO_LANES if member.capacity == 0 else ""
 
 
 def _tasks(tasks: Iterable[TaskStatus]) -> str:
@@ -390,7 +394,7 @@ def _nodes(flow: FlowStatus, pace: ReplicationRate) -> RenderableType:
     for row in node_rows(flow, pace):
         shown.add_row(
             row.node,
-            Text(row.role, style="yellow" if row.role == "leaving" else "dim"),
+            Text(row.role, style="yellow" if row.role == _NO_LANES else "dim"),
             row.tasks or "-",
             f"{row.partitions:,}",
             rate_text(row.records_per_second),

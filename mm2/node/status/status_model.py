@@ -199,7 +199,10 @@ class MemberStatus:
     node: Annotated[str, Field(description="node ID")]
     url: Annotated[str, Field(description="REST address for other nodes; empty: none")]
     leads: bool
-    capacity: Annotated[int, Field(description="number of lanes that the node offers; 0: it is starting or leaving")]
+    capacity: Annotated[
+        int,
+        Field(description="number of lanes that the node offers; 0: it starts or drains, or Spark does not run them"),
+    ]
     tasks: Annotated[tuple[str, ...], Field(description="IDs of the tasks that are assigned to the node")] = ()
     version: Annotated[str, Field(description="release of the node")] = ""
     terms: Annotated[

@@ -97,7 +97,7 @@ def test_node_without_flows() -> None:
 
 
 def shared(**changes: object) -> FlowStatus:
-    """Return a flow of three nodes: the first leads, the second is leaving, the third has no task yet."""
+    """Return a flow of three nodes: the first leads, the second offers no lanes, the third has no task yet."""
     status = flow(
         topic(
             "orders",
@@ -127,13 +127,13 @@ def shared(**changes: object) -> FlowStatus:
 def test_the_nodes_of_a_flow() -> None:
     shown = lines(view(node(shared())))
     assert shown[1:7] == [
-        "node           tasks                              partitions  records/s  lag records  lanes  release  url",
-        "a     leader   source 0, 2 WAITING  checkpoint 0           1          -           10      2  0.1.0    "
+        "node            tasks                              partitions  records/s  lag records  lanes  release  url",
+        "a     leader    source 0, 2 WAITING  checkpoint 0           1          -           10      2  0.1.0    "
         "http://a:8083",
-        "b     leaving  source 1                                    2          -   at least 5      0  0.1.0    "
+        "b     no lanes  source 1                                    2          -   at least 5      0  0.1.0    "
         "http://b:8083",
-        "c              -                                           0          -            -      2  0.1.0    -",
-        "old   former   heartbeat 0                                 0          -            -      -  -        -",
+        "c               -                                           0          -            -      2  0.1.0    -",
+        "old   former    heartbeat 0                                 0          -            -      -  -        -",
         "",
     ]
 
