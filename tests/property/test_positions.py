@@ -14,6 +14,7 @@ from mm2.core.offsets.segment_index import LoadedSegments, SegmentNotLoaded
 from mm2.core.positions.answer import PositionAnswer, Precision
 from mm2.core.positions.map_positions import MapPositions
 from mm2.core.positions.source_to_target import Extent
+from mm2.core.positions.target_to_source import COMPARED_SEGMENTS
 from tests.lab.examples import examples
 from tests.property.positions_world import FAILURES, REPEATS, TP, Record, World, stories
 
@@ -24,7 +25,7 @@ class Reader:
     def __init__(self, world: World) -> None:
         self._world = world
         self._read = 0
-        self._offsets = ExactOffsets(LoadedSegments(kept=3))
+        self._offsets = ExactOffsets(LoadedSegments(kept=COMPARED_SEGMENTS + 8))
         self._positions = MapPositions(self._offsets)
         self.source = Extent()
         self.target = Extent()

@@ -126,6 +126,7 @@ class TargetOrder:
     """
 
     def __init__(self, loaded: LoadedSegments) -> None:
+        """``loaded`` keeps at least `COMPARED_SEGMENTS` segments and some more, which one lookup can need at once."""
         self._loaded = loaded
         self._era = -1
         self._start_over(-1)
