@@ -267,6 +267,7 @@ class PartitionState:
         self.stopped_by = lease.stopped_by
         self._accepted = lease.accepted_loss
         self._recorded = lease.recorded_loss
+        self._repeat, self._copied_until = lease.repeat, lease.copied_until
         self.is_draining = False
         self._health = PartitionHealth()
         self._metrics = metrics or PartitionMetrics()
@@ -682,6 +683,7 @@ class PartitionState:
             topic_recreated=self._starts_over,
             stopped_by=self.stopped_by,
             leader_epochs=leader_epochs.before(self.epochs, start or 0),
+            repeat=self._repeat,
         )
 
     # -- moves of the position: (B)
@@ -739,6 +741,13 @@ class PartitionState:
         position must not move over it.
         """
         topic_id, policy = self.topic_ids.source, self._options.policy
+        if kind is LossKind.RETENTION and first < self._copied_until:  # copied again, so the target has it
+            known = min(until, self._copied_until)
+            text = f"deleted on the source before it was copied again; the target has the first copies: {reason}"
+            self._story.add(f"{offsets_in_words(first, known)}: {text}", self._now)
+            first = known
+            if first == until:
+                return True
         loss = Loss(
             topic=self.source.topic,
             partition=self.source.partition,

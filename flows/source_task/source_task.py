@@ -454,11 +454,12 @@ class SourceTask:
                 if lease.topic_recreated
                 else lease
             )
+        known = dataclasses.replace(known, copied_until=lease.copied_until)
         epoch, leased_epoch = last_epoch(known.leader_epochs), last_epoch(lease.leader_epochs)
         is_newer = _position(known) > _position(lease)
         if UNKNOWN_EPOCH not in (epoch, leased_epoch) and epoch != leased_epoch:
             is_newer = epoch > leased_epoch
-        if is_newer:
+        if is_newer and lease.repeat <= known.repeat:  # else an operator has chosen an earlier start
             return known
         lacks_epochs = _position(known) == _position(lease) and not lease.leader_epochs
         return dataclasses.replace(lease, leader_epochs=known.leader_epochs) if lacks_epochs else lease

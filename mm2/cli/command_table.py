@@ -286,6 +286,32 @@ COMMANDS = {
         "skipped, and the answer says which. The skip is recorded as a loss, and copying\n"
         f"continues at once.\n\n{COMMAND_HELP}",
     ),
+    "copy-again": CliCommand(
+        function="mm2.cli.node.flow_commands:copy_again",
+        parameters=(
+            NODE,
+            COMMANDED_FLOW,
+            LOST_TOPIC,
+            Parameter(names=("--partition",), value="P", help="Only this partition of the topic."),
+            Parameter(
+                names=("--from",),
+                value="OFFSET|TIME",
+                keyword="start",
+                help="Source offset, or time with a zone; default: earliest.",
+            ),
+            Parameter(names=("--yes",), help="Do not ask; also if the history of a query is unknown."),
+            REASON,
+        ),
+        example="mm2 copy-again mm2.properties --flow 'A->B' --topic orders --from 2026-11-01T00:00:00Z",
+        help="Copy a topic again from an earlier offset.\n\n"
+        "Its partitions are drained, the start is stored, and copying continues from there.\n"
+        "The records are written a second time, behind those that the remote topic has:\n"
+        "its consumers read them again. Committed offsets never move back.\n\n"
+        "It first says which offsets of which partitions it repeats, and asks. Without a\n"
+        "terminal it needs --yes. Rejected: an offset that is not copied yet, because\n"
+        "records would be skipped; one that the source has deleted; a topic that the flow\n"
+        f"does not replicate, or that is paused.\n\n{COMMAND_HELP}",
+    ),
     "losses": CliCommand(
         function="mm2.cli.node.losses:losses",
         parameters=(NODE, FLOW, TOPICS, JSON),

@@ -14,6 +14,7 @@ from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.node.status.status_model import (
     CertificateEnd,
+    CopyAgainStatus,
     FileStatus,
     FlowStatus,
     GroupPartitionStatus,
@@ -86,6 +87,18 @@ def group(name: str, *partitions: GroupPartitionStatus, **changes: object) -> Gr
         partitions=partitions,
     )
     return replace(status, **changes)  # type: ignore[arg-type]
+
+
+COPIED_AGAIN = CopyAgainStatus(
+    topic="orders",
+    partition=0,
+    state="started",
+    first=40,
+    until=95,
+    since=1_763_740_800_000,
+    by="alice",
+    reason="CHG-1",
+)
 
 
 def flow(*topics: TopicStatus, **changes: object) -> FlowStatus:

@@ -7,6 +7,7 @@ import psutil
 import pytest
 
 from mm2.core.coordination.commands import Command
+from mm2.node.commands.copy_again import CopyAgain
 from mm2.node.commands.pause import Pause
 from mm2.node.commands.refresh import Refresh
 from mm2.node.commands.restart import RestartTask
@@ -34,6 +35,12 @@ BEARER = {"Authorization": f"Bearer {TOKEN}"}
         ("resume", {"topics": ["orders"]}, Resume(topics=("orders",))),
         ("tasks/MirrorSourceConnector-0/restart", None, RestartTask(task="MirrorSourceConnector-0")),
         ("refresh", None, Refresh()),
+        ("copy-again", {"topic": "orders"}, CopyAgain(topic="orders")),
+        (
+            "copy-again",
+            {"topic": "größe", "partition": 1, "time": 1000, "dry_run": True, "yes": True},
+            CopyAgain(topic="größe", partition=1, time=1000, dry_run=True, yes=True),
+        ),
     ],
 )
 async def test_every_node_forwards_commands_to_the_leader(path: str, body: object, command: Command) -> None:
@@ -52,6 +59,29 @@ async def test_every_node_forwards_commands_to_the_leader(path: str, body: objec
                 }
         assert leader.commands.done == [command, command]
         assert follower.commands.done == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        {},
+        {"topic": ""},
+        {"topic": "orders", "partition": -1},
+        {"topic": "orders", "offset": -1},
+        {"topic": "orders", "time": -1},
+        {"topic": "orders", "time": 10**18},
+        {"topic": "orders", "from": 7},
+    ],
+)
+async def test_invalid_requests_copy_nothing_again(body: object) -> None:
+    """A misspelled field would otherwise copy everything again."""
+    async with rest_nodes(["one"]) as (node,):
+        node.stand(leads=True)
+        async with httpx.AsyncClient(timeout=30, trust_env=False, verify=PLAIN, headers=BEARER) as client:
+            answer = await client.post(f"{node.server.url}/flows/A/B/copy-again", json=body)
+        assert answer.status_code == 422
+        assert node.commands.done == []
 
 
 async def test_every_node_returns_the_leaders_error() -> None:

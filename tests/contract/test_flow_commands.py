@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from fastapi import FastAPI
 from mm2.cli.commands import execute, mm2_app
 from mm2.core.coordination.commands import Command
 from mm2.node.commands.accept_loss import AcceptLoss
+from mm2.node.commands.copy_again import CopyAgain
 from mm2.node.commands.pause import Pause
 from mm2.node.commands.refresh import Refresh
 from mm2.node.commands.restart import RestartTask
@@ -26,6 +29,7 @@ CommandResult = tuple[int, str, str]
 Mm2 = Callable[..., Awaitable[CommandResult]]
 FLOW = ("--flow", "A->B")
 LOST = ("--topic", "orders", "--partition", "9")
+AGAIN = (*FLOW, "--topic", "orders")
 
 
 @pytest.fixture
@@ -62,6 +66,16 @@ def mm2(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         ),
         (("accept-loss", "URL", "--topic", "orders"), AcceptLoss(topic="orders")),
         (("accept-loss", "URL", *FLOW), AcceptLoss()),
+        (("copy-again", "URL", *AGAIN, "--yes"), CopyAgain(topic="orders", yes=True)),
+        (("copy-again", "URL", *AGAIN, "--from", "earliest", "--yes"), CopyAgain(topic="orders", yes=True)),
+        (
+            ("copy-again", "URL", *AGAIN, "--partition", "2", "--from", "1042", "--yes", "--reason", "CHG-1"),
+            CopyAgain(topic="orders", partition=2, offset=1042, yes=True),
+        ),
+        (
+            ("copy-again", "URL", *AGAIN, "--from", "1970-01-01T01:00:01+01:00", "--yes"),
+            CopyAgain(topic="orders", time=1000, yes=True),
+        ),
     ],
 )
 async def test_command_sent_to_a_follower(mm2: Mm2, args: tuple[str, ...], command: Command) -> None:
@@ -71,6 +85,43 @@ async def test_command_sent_to_a_follower(mm2: Mm2, args: tuple[str, ...], comma
         result = await mm2(*(follower.server.url if word == "URL" else word for word in args))
         assert result == (0, "A->B: it is done (node leader)\n", "")
         assert leader.commands.done == [command]
+
+
+@pytest.mark.parametrize("answer", ["y\n", "YES\n"])
+async def test_copying_again_asks_first(mm2: Mm2, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+    async with rest_nodes(["leader"]) as (leader,):
+        leader.stand(leads=True)
+        monkeypatch.setattr(sys, "stdin", Terminal(answer))
+        code, out, err = await mm2("copy-again", leader.server.url, *AGAIN)
+        assert (code, out, err) == (0, 2 * "A->B: it is done (node leader)\n", "Copy again? [y/N] ")
+        assert leader.commands.done == [CopyAgain(topic="orders", dry_run=True), CopyAgain(topic="orders")]
+
+
+@pytest.mark.parametrize("answer", ["\n", "n\n", ""])
+async def test_nothing_is_copied_again_without_a_yes(mm2: Mm2, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+    async with rest_nodes(["leader"]) as (leader,):
+        leader.stand(leads=True)
+        monkeypatch.setattr(sys, "stdin", Terminal(answer))
+        code, _, err = await mm2("copy-again", leader.server.url, *AGAIN)
+        assert (code, err) == (1, "Copy again? [y/N] nothing was changed\n")
+        assert leader.commands.done == [CopyAgain(topic="orders", dry_run=True)]
+
+
+async def test_without_a_terminal_it_needs_a_confirmation(mm2: Mm2, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with rest_nodes(["leader"]) as (leader,):
+        leader.stand(leads=True)
+        monkeypatch.setattr(sys, "stdin", StringIO("y\n"))
+        code, out, err = await mm2("copy-again", leader.server.url, *AGAIN)
+        assert (code, out) == (2, "A->B: it is done (node leader)\n")
+        assert err == "mm2 copy-again: nothing was changed: standard input is no terminal, so confirm with --yes\n"
+        assert leader.commands.done == [CopyAgain(topic="orders", dry_run=True)]
+
+
+class Terminal(StringIO):
+    """A terminal at which somebody types."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 async def test_command_in_a_separate_process() -> None:
@@ -109,6 +160,12 @@ async def test_token_is_read_from_the_file(mm2: Mm2, tmp_path: Path) -> None:
         (("accept-loss", "URL", *LOST), TOKEN, 2, "no loss of topic orders partition 9 waits for acceptance"),
         (("accept-loss", "URL", "--topic", "t", "--partition", "one"), TOKEN, 2, "is not a partition number"),
         (("accept-loss", "URL", "--partition", "0"), TOKEN, 2, "--partition needs --topic"),
+        (("copy-again", "URL", *FLOW), TOKEN, 2, "--topic is missing"),
+        (("copy-again", "URL", *AGAIN, "--partition", "one"), TOKEN, 2, "is not a partition number"),
+        (("copy-again", "URL", *AGAIN, "--from", "latest"), TOKEN, 2, "nothing is copied again from the end"),
+        (("copy-again", "URL", *AGAIN, "--from", "-5"), TOKEN, 2, "--from"),
+        (("copy-again", "URL", *AGAIN, "--from", "yesterday"), TOKEN, 2, "or a time such as 2026-11-01T00:00:00Z, or"),
+        (("copy-again", "URL", *AGAIN, "--from", "2026-11-01"), TOKEN, 2, "must be a time with a time zone"),
     ],
 )
 async def test_rejected_commands(mm2: Mm2, args: tuple[str, ...], token: str, code: int, message: str) -> None:

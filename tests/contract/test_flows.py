@@ -7,7 +7,7 @@ from mm2.core.lanes.partition_steps import RecentWaits, Wait
 from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import AssignmentAuditStatus
 from tests.contract.conftest import Serve
-from tests.contract.samples import LOSS, flow, heartbeat_flow, member, node, partition, topic, wide_node
+from tests.contract.samples import COPIED_AGAIN, LOSS, flow, heartbeat_flow, member, node, partition, topic, wide_node
 
 
 async def test_response_fields(serve: Serve) -> None:
@@ -38,6 +38,7 @@ async def test_response_fields(serve: Serve) -> None:
         paused=("users",),
         paused_since={"users": 1_763_740_800_000},
         paused_by={"users": PauseOrigin(who="alice", reason="CHG-1234")},
+        copying_again=(COPIED_AGAIN,),
         assignment_audit={"tasks": AssignmentAuditStatus(assigned=2, moving=1)},
         limited_by="limited by the query, 100 % of the last 2 s",
         last_minute=RecentWaits(waits=(Wait(on="query", seconds=2.0),), behind=2.0),
@@ -154,6 +155,18 @@ async def test_response_fields(serve: Serve) -> None:
             "paused": ["users"],
             "paused_since": {"users": 1_763_740_800_000},
             "paused_by": {"users": {"who": "alice", "reason": "CHG-1234"}},
+            "copying_again": [
+                {
+                    "topic": "orders",
+                    "partition": 0,
+                    "state": "started",
+                    "first": 40,
+                    "until": 95,
+                    "since": 1_763_740_800_000,
+                    "by": "alice",
+                    "reason": "CHG-1",
+                }
+            ],
             "left_selection": ["payments"],
             "assignment_audit": {
                 "tasks": {"assigned": 2, "moving": 1, "unassigned": 0, "duplicated": 0, "unexpected": 0}
@@ -186,6 +199,7 @@ async def test_response_fields(serve: Serve) -> None:
             "paused": [],
             "paused_since": {},
             "paused_by": {},
+            "copying_again": [],
             "left_selection": None,
             "assignment_audit": {},
             "limited_by": None,

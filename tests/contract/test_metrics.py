@@ -15,6 +15,7 @@ from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import AssignmentAuditStatus, ClusterStatus, Latency, NodeStatus
 from tests.contract.conftest import Serve
 from tests.contract.samples import (
+    COPIED_AGAIN,
     LOSS_COUNTS,
     LOST,
     UNACCEPTED,
@@ -182,6 +183,16 @@ async def test_times_of_pauses(serve: Serve) -> None:
     assert found == {
         'mm2_flow_paused_since_seconds{source="A",target="B",topic=""} 1.5',
         'mm2_flow_paused_since_seconds{source="A",target="B",topic="orders"} 2.0',
+    }
+
+
+async def test_partitions_that_are_copied_again(serve: Serve) -> None:
+    again = flow(copying_again=(COPIED_AGAIN, replace(COPIED_AGAIN, partition=1), replace(COPIED_AGAIN, topic="users")))
+    text = (await (await serve(node(again, heartbeat_flow()))).get("/metrics")).text
+    found = {line for line in text.splitlines() if line.startswith("mm2_flow_copying_again_partitions")}
+    assert found == {
+        'mm2_flow_copying_again_partitions{source="A",target="B",topic="orders"} 2.0',
+        'mm2_flow_copying_again_partitions{source="A",target="B",topic="users"} 1.0',
     }
 
 

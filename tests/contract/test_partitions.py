@@ -11,7 +11,7 @@ from mm2.core.lanes.partition_steps import PartitionEvent, PartitionStory, Recen
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from tests.contract.nodes import RestNode, rest_nodes
-from tests.contract.samples import flow, member, node, partition, topic
+from tests.contract.samples import COPIED_AGAIN, flow, member, node, partition, topic
 from tests.contract.test_status_command import mm2
 
 AT = 1_763_740_800.0
@@ -143,3 +143,20 @@ async def test_wrong_command_lines() -> None:
         }
         for words, message in expected.items():
             assert await mm2("status", url, *words) == (2, "", f"mm2 status: {message}\n")
+
+
+async def test_a_partition_that_is_not_copied_until_its_new_start_is_stored() -> None:
+    waiting = partition(0, state=TaskState.WAITING, node="", position=None)
+    async with rest_nodes(["one"]) as (asked,):
+        for state, reason in (
+            (
+                "requested",
+                "to be copied again from offset 40, requested by alice: waiting until what is in flight is stored",
+            ),
+            ("started", "no node has the source task of the partition"),
+        ):
+            asked.published = node(
+                flow(topic("orders", waiting), copying_again=(replace(COPIED_AGAIN, state=state),)), node_id="one"
+            )
+            details = (await get(asked, "A/B/partitions/orders/0")).json()
+            assert (details["step"], details["reason"]) == ("NOT_ASSIGNED", reason)

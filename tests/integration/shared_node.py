@@ -141,6 +141,8 @@ class SharedNode:
             f"{d}.bootstrap.servers": source.bootstrap,
             f"{e}.bootstrap.servers": source.bootstrap,
             **ONE_COPY,
+            "mm2.rest.admin": "true",
+            "mm2.rest.admin.token": "token-of-the-shared-node",
             "refresh.topics.interval.seconds": "1",
             "refresh.groups.interval.seconds": "1",
             "emit.checkpoints.interval.seconds": "1",

@@ -20,7 +20,7 @@ HEAVY_WORKER = "gw0"  # xdist's name of the first worker
 HEAVY = "tests/faults/"
 
 _ON_THE_SHARED_NODE = (
-    *("copy", "discovery", "groups", "heartbeats", "internal_topics"),
+    *("copy", "copy_again", "discovery", "groups", "heartbeats", "internal_topics"),
     *("names", "offset_syncs", "offsets", "remote_topics", "topic_configs"),
 )
 

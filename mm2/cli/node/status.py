@@ -30,6 +30,7 @@ from mm2.node.status.pace_limit import shown_limit
 from mm2.node.status.status_model import (
     AssignmentAuditStatus,
     ClusterStatus,
+    CopyAgainStatus,
     FlowStatus,
     MemberStatus,
     PartitionStatus,
@@ -151,6 +152,7 @@ def _of_topics(flow: FlowStatus, topics: Collection[str]) -> FlowStatus:
         flow,
         topics=tuple(topic for topic in flow.topics if topic.topic in topics),
         losses=tuple(loss for loss in flow.losses if loss.topic in topics),
+        copying_again=tuple(one for one in flow.copying_again if one.topic in topics),
         reasons=tuple(reason for reason in flow.reasons if reason not in others),
     )
 
@@ -272,6 +274,7 @@ def _remarks(flow: FlowStatus) -> Iterator[str]:
         yield f"paused: {', '.join(f'{topic}{_about(flow, topic)}' for topic in flow.paused)}"
     elif flow.state is TaskState.PAUSED:
         yield "paused; since when is unknown"
+    yield from _copied_again(flow)
     if flow.max_bytes_per_second is not None:
         yield f"limited to {flow.max_bytes_per_second:,} bytes/s (mm2.max.bytes.per.second)"
     if flow.unreplicated is not None:
@@ -307,6 +310,26 @@ def _exact_in_part(flow: FlowStatus) -> str | None:
     others = f" and {counted(len(partitions) - 1, 'more topic')}" if len(partitions) > 1 else ""
     count = counted(sum(partitions.values()), "partition")
     return f"not all positions translate exactly: the map begins after the log start in {count} of {first}{others}"
+
+
+def _copied_again(flow: FlowStatus) -> Iterator[str]:
+    """Yield the topics that an operator has copied again, with what is left of that."""
+    positions = {(topic.topic, one.partition): one.position for topic in flow.topics for one in topic.partitions}
+    topics: dict[str, list[CopyAgainStatus]] = {}
+    for one in flow.copying_again:
+        topics.setdefault(one.topic, []).append(one)
+    for topic, parts in topics.items():
+        left = unknown = 0
+        for one in parts:
+            position = positions.get((topic, one.partition))
+            if one.until is None or position is None:
+                unknown += 1
+            else:
+                left += max(0, one.until - max(position, one.first))
+        request = f"copying {topic} again since {_utc(parts[0].since)} (by {parts[0].by})"
+        some = f"unknown of {counted(unknown, 'partition')}" if unknown else ""
+        known = "" if unknown == len(parts) else f"{counted(left, 'offset')} to go"
+        yield f"{request}: {', '.join(filter(None, (known, some)))}"
 
 
 def _about(flow: FlowStatus, paused: str) -> str:

@@ -76,13 +76,16 @@ class SourceTaskPlan:
         source_tasks: Mapping[int, Collection[TopicPartition]],
         topic_ids: Mapping[str, TopicIds],
         queries: Mapping[int, str] = NO_QUERIES,
+        *,
+        held: Partitions = _NOTHING,
     ) -> None:
         """Set the partitions that each source task should copy, others none. ``topic_ids``: of topics with known IDs.
 
         The numbers can have gaps (`query_source_tasks`). ``queries``: the names of their queries, if they have one.
+        ``held``: partitions that no source task may copy for now; when none does, `is_free` says so.
         """
-        self._wanted = {source_task: frozenset(partitions) for source_task, partitions in source_tasks.items()}
-        self._copied = _NOTHING.union(*self._wanted.values())
+        self._wanted = {source_task: frozenset(partitions) - held for source_task, partitions in source_tasks.items()}
+        self._copied = _NOTHING.union(*self._wanted.values(), held)  # (B) applies to held partitions, too
         self._topic_ids = topic_ids
         self._queries = queries
         self._differing = set(filter(self._differs, self._wanted.keys() | self._lists.keys()))
@@ -106,6 +109,10 @@ class SourceTaskPlan:
         if before is None or (before.member, before.age) != (report.member, report.age):
             self._changed = True
             self._apply_report(report)
+
+    def is_free(self, partition: TopicPartition) -> bool:
+        """Return whether no source task may be running the partition or may start to: a held one has drained."""
+        return not self._with_unknown_list() and not self._who_may_run(frozenset({partition}))
 
     def confirmed(self, source_task: int) -> bool:
         """Return whether the source task's owner has reported that it runs the newest list."""

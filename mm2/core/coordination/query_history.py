@@ -95,6 +95,13 @@ class QueryHistory:
         merged = QueryHistory((*earlier, new, *later)[-ENTRIES_KEPT:], self.topic_id or use.topic_id)
         return self if merged == self else merged
 
+    def is_known_from(self, offset: int) -> bool:
+        """Return whether it is known which query applied to all records from ``offset`` on.
+
+        Of a partition under a query, an empty history is not known yet. The first entries of a long one are not kept.
+        """
+        return bool(self.entries) and (len(self.entries) < ENTRIES_KEPT or self.entries[0].offset <= offset)
+
     def _is_of(self, topic_id: UUID | None) -> bool:
         """Return False if this is known to be the history of another topic of the same name."""
         return self.topic_id is None or topic_id is None or self.topic_id == topic_id

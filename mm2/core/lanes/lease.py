@@ -44,6 +44,10 @@ class PartitionLease:
     operator has to accept before anything is copied. ``accepted_loss``: the loss of the partition that was accepted
     last. ``recorded_loss``: the loss of the partition that was recorded last. ``skip_offset``: an operator has asked to
     leave out what cannot be copied at this source offset.
+
+    ``repeat``: how many times operators have had the partition copied again. If it has increased, ``start_offset``
+    counts, although the lane knows a later one. ``copied_until``: the source offset up to which it was copied before;
+    what the source deletes before that is not lost.
     """
 
     topic: str
@@ -59,6 +63,8 @@ class PartitionLease:
     recorded_loss: Loss | None = None
     leader_epochs: EpochStarts = ()
     skip_offset: int | None = None
+    repeat: int = 0
+    copied_until: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "accept-loss": "mm2.node.commands.accept_loss:COMMAND",
     "refresh": "mm2.node.commands.refresh:COMMAND",
     "skip": "mm2.node.commands.skip:COMMAND",
+    "copy-again": "mm2.node.commands.copy_again:COMMAND",
 }
 """From the name of a command to the import string of its `CommandType`."""
 

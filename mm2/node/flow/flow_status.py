@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.tasks import TaskKind
 from mm2.core.coordination.pauses import pauses_flow
+from mm2.core.coordination.repeats import Repeat
 from mm2.core.lanes.losses import stop_message
 from mm2.core.lanes.task_states import TaskState, without_pauses, worst
 from mm2.core.naming.names import TopicPartition
@@ -22,7 +23,7 @@ from mm2.node.flow.retained_state import RetainedFlowState
 from mm2.node.identity import NodeIdentity
 from mm2.node.status.pace_limit import pace_limit
 from mm2.node.status.status_builder import StatusBuilder
-from mm2.node.status.status_model import FlowStatus, TaskStatus, TopicStatus
+from mm2.node.status.status_model import CopyAgainStatus, FlowStatus, TaskStatus, TopicStatus
 
 
 class DuplicateNodeIds:
@@ -121,6 +122,7 @@ class FlowStatusBuilder:
             fetch_shares=None if limit is None or session is None else session.host.fetch_shares,
             paused_since=session.configs.pauses.since if session is not None else {},
             paused_by=session.configs.pauses.origins if session is not None else {},
+            copying_again=tuple(map(_copy_again, session.configs.repeats.open)) if session is not None else (),
             is_member=joined is not None,
             not_member=self._without_membership() or self.connect_error,
             left_selection=parts.left_selection() if parts is not None else None,
@@ -258,3 +260,16 @@ def _still_starting(tasks: Sequence[TaskStatus]) -> str:
     """Return what a flow without any error waits for: lanes, or their first reports about partitions."""
     waiting = [task.id for task in tasks if task.state is TaskState.WAITING]
     return f"{', '.join(waiting)}: waiting for a lane to start" if waiting else "waiting for partitions to start"
+
+
+def _copy_again(repeat: Repeat) -> CopyAgainStatus:
+    return CopyAgainStatus(
+        topic=repeat.partition.topic,
+        partition=repeat.partition.partition,
+        state=str(repeat.state),
+        first=repeat.first,
+        until=repeat.until,
+        since=repeat.at,
+        by=repeat.by,
+        reason=repeat.reason,
+    )

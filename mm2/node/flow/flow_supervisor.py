@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from mm2.config.settings import FlowSettings
 from mm2.core.access.audit import AuditEntry, CommandOrigin
@@ -13,7 +14,7 @@ from mm2.core.coordination.commands import Command, CommandRefusedError
 from mm2.core.coordination.leader_context import LeaderContext
 from mm2.core.coordination.query_history_records import QueriesUnreadableError, QueryHistories
 from mm2.core.lanes.losses import Loss, LossesUnreadableError
-from mm2.core.lanes.partition_steps import PartitionStory
+from mm2.core.lanes.partition_steps import PartitionEvent, PartitionStory
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.log_records import work_for
 from mm2.core.naming.names import TopicPartition
@@ -211,8 +212,17 @@ class FlowSupervisor:
             self._audit_queue.add(entry)
 
     def story(self, partition: TopicPartition) -> PartitionStory:
-        """Return what lanes of this node have reported of the partition besides its progress."""
-        return self._retained.progress.story(partition)
+        """Return what lanes of this node have reported of the partition besides its progress.
+
+        The leader adds when an operator last had it copied again, which is stored.
+        """
+        story, session = self._retained.progress.story(partition), self._session
+        repeat = session.configs.repeats.of(partition) if session is not None else None
+        if repeat is None or session is None or session.leader_term is None:
+            return story
+        topic, number = partition.topic, partition.partition
+        stored = [PartitionEvent(topic, number, at=at / 1_000, text=text) for at, text in repeat.events]
+        return replace(story, events=tuple(sorted((*story.events, *stored), key=lambda one: one.at)))
 
     async def losses(self) -> tuple[Loss, ...]:
         """Return every recorded loss. Raises LossesUnreadableError."""

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -35,10 +35,12 @@ from mm2.core.coordination.session_keys import SESSION_KEY, encode_session_key, 
 from mm2.core.coordination.skips import encode_skips
 from mm2.core.masking import Renewed, hide
 from mm2.core.naming import internal_topics
-from mm2.core.naming.names import TopicPartition
+from mm2.core.naming.names import Flow, TopicPartition
 from mm2.core.offsets.connect_offsets import alias_change
+from mm2.core.offsets.exact_offset_records import TopicIds
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.client.offsets import OffsetSpec, list_offsets
 from mm2.kafka.errors import ClusterError
 from mm2.kafka.logs.transaction_coordinator import TransactionCoordinator
 from mm2.kafka.retrying import retried
@@ -51,11 +53,12 @@ from mm2.node.leader.config_writer import ConfigWriter
 from mm2.node.leader.discovery import DecideStarts, TopicDiscovery
 from mm2.node.leader.fetch_share_writer import FetchShareWriter
 from mm2.node.leader.group_assignment import GroupPlan
-from mm2.node.leader.latest_start_writer import LatestStartWriter
 from mm2.node.leader.map_retention import MapRetention
 from mm2.node.leader.query_history_writer import QueryHistoryWriter
 from mm2.node.leader.remote_topics import Discovery
 from mm2.node.leader.selection_watch import SelectionWatch
+from mm2.node.leader.starts.latest_start_writer import LatestStartWriter
+from mm2.node.leader.starts.repeat_writer import RepeatWriter
 from mm2.node.leader.topic_syncs import TopicSyncs
 from mm2.node.source.newest_segments import NewestSegments
 from mm2.node.source.remote_copies import RemoteCopies
@@ -80,6 +83,9 @@ WEIGH_EVERY_S = 10.0
 EVEN_OUT_EVERY_S = 60.0
 """How often partitions are rebalanced by load; measurements have a half-life of a minute."""
 
+
+COMMAND_MS = 5_000
+"""How long a command asks the source for offsets."""
 
 AT_ONCE = 8
 """Transactional IDs fenced at the same time."""
@@ -247,6 +253,7 @@ class LeaderTerm:
         self._flow = settings.flow
         self._settings = settings
         self._generation = generation
+        self._source = source
         self._target = target
         self._configs = configs
         self._fingerprint = fingerprint
@@ -308,6 +315,8 @@ class LeaderTerm:
         self._fetch_shares = FetchShareWriter(
             settings, configs, reports=reports, owners=lambda: self._owners, put=self._put
         )
+        self.repeats = None if source_offsets is None else self._repeat_writer(source_offsets)
+        self._topic_ids: Mapping[str, TopicIds] = {}
         self._plan: SourceTaskPlan | None = None
         self._owners: dict[int, str] = {}
         self._demands: dict[TopicPartition, int] = {}
@@ -320,6 +329,18 @@ class LeaderTerm:
         self._covered: tuple[object, AssignmentAudit[TopicPartition]] | None = None
         self._due = asyncio.Event()
         self._publishing = CurrentError(log, settings.flow)
+
+    def _repeat_writer(self, stored: StoredSourceOffsets) -> RepeatWriter:
+        return RepeatWriter(
+            self._settings,
+            configs=self._configs,
+            stored=stored,
+            put=self._put,
+            log_starts=self.log_starts,
+            is_free=lambda one: self._plan is not None and self._plan.is_free(one),
+            topics=lambda: None if self._discovery.latest is None else self._discovery.latest.topics,
+            changed=self._want,
+        )
 
     async def run(self, on_ready: Callable[[], None]) -> None:
         """Lead until cancelled; ``on_ready`` is called when the term has started.
@@ -347,6 +368,8 @@ class LeaderTerm:
             tasks.create_task(self._fetch_shares.run(), name=f"{self._flow} shares of what is fetched")
             if self._source_offsets is not None:
                 tasks.create_task(self._keep_skips(self._source_offsets), name=f"{self._flow} skips")
+            if self.repeats is not None:
+                tasks.create_task(self.repeats.run(), name=f"{self._flow} repeats")
             if self._settings.enabled:
                 tasks.create_task(self._discovery.run(self._take_discovery), name=f"{self._flow} discover")
                 tasks.create_task(self._syncs.run(), name=f"{self._flow} topic syncs")
@@ -360,6 +383,11 @@ class LeaderTerm:
     def started(self) -> bool:
         """Whether all records published by earlier leaders were read."""
         return self._plan is not None
+
+    @property
+    def flow(self) -> Flow:
+        """The flow that this node leads."""
+        return self._flow
 
     # -- assignment
 
@@ -407,7 +435,20 @@ class LeaderTerm:
                 weights=weights_of(self._demands),
             )
             self._spread, self._spread_at = discovery.partitions, now
-        self._plan.want(self._wanted, ids, query_names(self._wanted, names, tasks_max=tasks_max))
+        self._topic_ids = ids
+        self._want()
+
+    def _want(self) -> None:
+        """Plan what was last spread over source tasks, without the partitions whose start is being stored."""
+        if self._plan is None or self._spread is None:
+            return
+        names, tasks_max = [one.name for one in self._settings.queries.in_order], self._settings.source.tasks_max
+        self._plan.want(
+            self._wanted,
+            self._topic_ids,
+            query_names(self._wanted, names, tasks_max=tasks_max),
+            held=self._configs.repeats.pending,
+        )
         self._due.set()
 
     def take_report(self, report: SourceTaskReport) -> None:
@@ -482,6 +523,27 @@ class LeaderTerm:
             await self._put(records, TopicPartition(stored.topic, number))
         return missing
 
+    async def stored_positions(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the stored next source offset of those of the partitions that have one. Raises ClusterError."""
+        stored = self._source_offsets
+        if stored is None:
+            return {}
+        await stored.refresh()
+        return {one: position for one in partitions if (position := stored.position(one)) is not None}
+
+    async def log_starts(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int | ClusterError]:
+        """Return the first offset of source partitions, or why it is not known."""
+        return await list_offsets(self._source, partitions, OffsetSpec.EARLIEST, timeout_ms=COMMAND_MS)
+
+    async def offsets_at(
+        self, partitions: Collection[TopicPartition], time_ms: int
+    ) -> Mapping[TopicPartition, int | ClusterError]:
+        """Return the offset of the first record of source partitions from a time on, or why it is not known.
+
+        ``time_ms``: since 1970. -1: there is no record from then on.
+        """
+        return await list_offsets(self._source, partitions, time_ms, timeout_ms=COMMAND_MS)
+
     async def _keep_skips(self, stored: StoredSourceOffsets) -> None:
         error = CurrentError(log, self._flow, level=logging.INFO)
         while True:
@@ -555,6 +617,8 @@ class LeaderTerm:
         lists = tuple(self._configs.source_tasks.records.values())
         wanted = latest.partitions if latest is not None else None
         moving = self._plan.moving if self._plan is not None else frozenset()
+        if self._configs.repeats.pending:
+            moving |= self._configs.repeats.pending
         if self._covered is None or self._covered[0] != (wanted, lists, moving):
             held = {str(record.source_task): record.partitions for record in lists}
             listed: Iterable[TopicPartition] = frozenset().union(*held.values()) if wanted is None else wanted
@@ -580,4 +644,5 @@ class LeaderTerm:
         aliases = None if self._alias_check is None else self._alias_check.warning
         found = [self.error, *(one.text for one in errors), self._writer.warning, aliases, self._selection.reason]
         found.append(None if self._map is None else self._map.error.text)
-        return [*(one for one in found if one is not None), *self._discovery.warnings, *self._syncs.warnings]
+        repeats = [] if self.repeats is None else self.repeats.reasons()
+        return [*(one for one in found if one is not None), *repeats, *self._discovery.warnings, *self._syncs.warnings]

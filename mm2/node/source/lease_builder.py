@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.source_task_records import SourceTaskRecord
+from mm2.core.coordination.repeats import Repeats
 from mm2.core.coordination.skips import NO_SKIPS, Skips
 from mm2.core.lanes.accumulated_progress import PartitionStates
 from mm2.core.lanes.lease import (
@@ -216,14 +217,17 @@ class LeaseBuilder:
             for number in numbers
         )
 
-    def stored_ends(self, partitions: Iterable[TopicPartition]) -> list[StoredEnd]:
-        """Return where copying had arrived, for the partitions where the exact offsets tell it."""
+    def stored_ends(self, partitions: Iterable[TopicPartition], repeats: Repeats) -> list[StoredEnd]:
+        """Return where copying had arrived, for the partitions where the exact offsets tell it.
+
+        Not for those that are copied again: what the target has behind that place can be the first copies.
+        """
         found = []
         for partition in partitions:
             segment = self._segments.of(partition) if self._segments is not None else None
             ids = self._topic_ids.get(partition.topic, UNKNOWN_IDS)
             position = self._position(partition, ids, segment)
-            if segment is None or not position:
+            if segment is None or not position or repeats.repeats(partition, position):
                 continue
             if not ids.may_be(segment.topic_ids) or self._is_void(partition, ids, segment):
                 continue
@@ -243,15 +247,18 @@ class LeaseBuilder:
         producer: TaskProducer | None,
         drain: bool,
         skips: Skips = NO_SKIPS,
+        repeats: Repeats | None = None,
         query: LaneQuery | None = None,
     ) -> SourceTaskLease:
         """Return the lease, according to the last `refresh`. ``query``: for all records of these partitions.
+        ``repeats``: of partitions that operators have had copied again; None: there are none.
 
         Raises PluginError as `remote` does.
         """
         clients, settings = self._settings.clients, self._settings
         recovered = len(self._recovered)
-        leased = tuple(self._partition(partition, skips.offsets.get(partition)) for partition in sorted(partitions))
+        again = Repeats() if repeats is None else repeats
+        leased = tuple(self._partition(one, skips.offsets.get(one), again) for one in sorted(partitions))
         if len(self._recovered) > recovered:
             log.warning("%s: %s", self._flow, _recovered_text(self._recovered, self._offsets.topic))
         return SourceTaskLease(
@@ -286,7 +293,7 @@ class LeaseBuilder:
             validates_partitions=settings.own.validate_partitions,
         )
 
-    def _partition(self, partition: TopicPartition, skip_offset: int | None) -> PartitionLease:
+    def _partition(self, partition: TopicPartition, skip_offset: int | None, repeats: Repeats) -> PartitionLease:
         ids = self._topic_ids.get(partition.topic, UNKNOWN_IDS)
         segment = self._segments.of(partition) if self._segments is not None else None
         remote_topic = self._remote_topic(partition.topic)
@@ -313,6 +320,8 @@ class LeaseBuilder:
             recorded_loss=self._losses.book.newest(partition),
             leader_epochs=segment.epochs_before(start) if segment is not None and not topic_recreated else (),
             skip_offset=skip_offset,
+            repeat=repeats.number(partition),
+            copied_until=0 if topic_recreated else repeats.copied_until(partition, ids.source),
         )
 
     def _position(self, partition: TopicPartition, ids: TopicIds, segment: NewestSegment | None) -> int | None:

@@ -263,6 +263,7 @@ class SourceTaskLeases:
             producer=self.producer(task.source_task),
             drain=task.is_ending or self.frozen,
             skips=task.skips,
+            repeats=self._context.configs.repeats,
             query=self._queries.of(task.source_task),
         )
         self._query_uses.granted(lease)
@@ -341,7 +342,8 @@ class SourceTaskLeases:
             return
         try:
             await self.refresh()
-            found = await self._uncommitted.find(self._builder.stored_ends(record.partitions))
+            ends = self._builder.stored_ends(record.partitions, self._context.configs.repeats)
+            found = await self._uncommitted.find(ends)
             for one, position in found.items():
                 log.info("%s: %s was copied up to offset %d before its owner was lost", self._flow, one, position - 1)
             await self._context.topics.source_offsets.store(self._context.producer, found)

@@ -221,6 +221,28 @@ class AssignmentAuditStatus:
     unexpected: Annotated[int, Field(description="with an owner, although they should have none")] = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyAgainStatus:
+    """A source partition that an operator has copied again, until that has caught up."""
+
+    topic: Annotated[str, Field(description="name on the source cluster")]
+    partition: int
+    state: Annotated[
+        str,
+        Field(
+            description="requested or storing: its records in flight are stored first, then the start, and nothing is"
+            " copied meanwhile; started: it is copied again"
+        ),
+    ]
+    first: Annotated[int, Field(description="source offset from which it is copied again")]
+    until: Annotated[
+        int | None, Field(description="first source offset that was not copied before; null: it is still draining")
+    ]
+    since: Annotated[int, Field(description="when it was requested, in milliseconds since 1970")]
+    by: Annotated[str, Field(description="who requested it")]
+    reason: Annotated[str | None, Field(description="why, in the operator's words; null: none given")]
+
+
 class GroupState(StrEnum):
     """State of the offset translation of a consumer group of the source, or of one of its partitions."""
 
@@ -374,6 +396,10 @@ class FlowStatus:
             " exist and topics.exclude does not name them; null: unknown"
         ),
     ] = None
+    copying_again: Annotated[
+        tuple[CopyAgainStatus, ...],
+        Field(description="partitions that an operator has copied again (mm2 copy-again), until that has caught up"),
+    ] = ()
     is_leader: NotServed[bool] = False
     fetch_shares: NotServed[int | None] = None  # this node's part of max_bytes_per_second; None: no limit, or unknown
     is_member: NotServed[bool] = False  # this node is a member of the flow's group

@@ -1,6 +1,6 @@
 """The config topic, in which a flow's leader publishes the partitions of source tasks, the groups of checkpoint tasks,
-the session key, pauses, skips, the transactional IDs in use, the histories of queries, the fingerprint of its file, for
-which topics starts under ``latest`` are stored, and the shares of what the flow may fetch.
+the session key, pauses, skips, repeats, the transactional IDs in use, the histories of queries, the fingerprint of its
+file, for which topics starts under ``latest`` are stored, and the shares of what the flow may fetch.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from mm2.core.coordination import (
     latest_starts,
     pauses,
     query_history_records,
+    repeats,
     session_keys,
     skips,
     task_fencing,
@@ -26,6 +27,7 @@ from mm2.core.coordination.config_fingerprint import ConfigFingerprint
 from mm2.core.coordination.latest_starts import TopicSelection
 from mm2.core.coordination.pauses import NO_PAUSES, Pauses
 from mm2.core.coordination.query_history_records import QueryHistories
+from mm2.core.coordination.repeats import Repeats
 from mm2.core.coordination.session_keys import SessionKey
 from mm2.core.coordination.skips import NO_SKIPS, Skips
 from mm2.core.coordination.task_fencing import NO_FENCING, TaskFencing
@@ -72,6 +74,7 @@ class ConfigStore:
         self.source_tasks = SourceTaskBook()
         self.groups = GroupListBook()
         self.query_histories = QueryHistories()
+        self.repeats = Repeats()
         self.session_key: SessionKey | None = None
         self.pauses: Pauses = NO_PAUSES
         self.skips: Skips = NO_SKIPS
@@ -122,12 +125,23 @@ class ConfigStore:
 
     def _changes(self, record: StoredRecord) -> bool:
         """Apply one record; return whether it changed the contents."""
+        changes = self._takes(record)
+        return self._changes_value(record) if changes is None else changes
+
+    def _takes(self, record: StoredRecord) -> bool | None:
+        """Apply a record of which there is one for each task or partition, as above; None: it is another one."""
         if source_task_records.is_source_task_key(record.key):
             return self.source_tasks.take(source_task_records.decode_source_task(record.key, record.value))
         if checkpoint_task_records.is_groups_key(record.key):
             return self.groups.take(checkpoint_task_records.decode_groups(record.key, record.value))
         if query_history_records.is_query_key(record.key):
             return self.query_histories.take(record.key, record.value)
+        if repeats.is_repeat_key(record.key):
+            return self.repeats.take(record.key, record.value)
+        return None
+
+    def _changes_value(self, record: StoredRecord) -> bool:
+        """Apply a record of which there is one in the topic, as above."""
         before = self._values
         if record.key == session_keys.SESSION_KEY and record.value is not None:
             self.session_key = session_keys.decode_session_key(record.value)

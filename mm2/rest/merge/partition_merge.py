@@ -14,6 +14,7 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter
 
 from mm2.core.coordination.pauses import pause_message
+from mm2.core.coordination.repeats import RepeatState
 from mm2.core.lanes.bottlenecks import limited_by
 from mm2.core.lanes.partition_steps import (
     EVENTS_KEPT,
@@ -121,7 +122,11 @@ def _without_lane(
         return NodeStep.PAUSED_BY_OPERATOR, message or "paused by an operator"
     if partition.node in silent:
         return NodeStep.UNKNOWN, f"node {partition.node} did not answer: {silent[partition.node]}"
-    why = partition.error or topic.error
+    why, place = partition.error or topic.error, (topic.topic, partition.partition)
+    again = next((one for one in flow.copying_again if (one.topic, one.partition) == place), None)
+    if again is not None and again.state != RepeatState.STARTED:
+        text = f"to be copied again from offset {again.first}, requested by {again.by}"
+        return NodeStep.NOT_ASSIGNED, f"{text}: waiting until what is in flight is stored"
     if not partition.node:
         return NodeStep.NOT_ASSIGNED, why or "no node has the source task of the partition"
     task = next((one for one in flow.tasks if one.id == f"MirrorSourceConnector-{partition.source_task}"), None)

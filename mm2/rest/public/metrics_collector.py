@@ -71,6 +71,7 @@ class NodeCollector(Collector):
         yield from _state_families(flows)
         yield from _pace_families(flows)
         yield _paused_family(flows)
+        yield _copied_again_family(flows)
         yield from _selection_families(status.flows)
         info = GaugeMetricFamily(
             "mm2_node_info", "Always 1; the labels are the node ID and the version.", labels=("node", "version")
@@ -464,6 +465,21 @@ def _paused_family(flows: Iterable[FlowStatus]) -> Metric:
             if topic in flow.paused_since:
                 since.add_metric((flow.source, flow.target, topic), flow.paused_since[topic] / 1_000)
     return since
+
+
+def _copied_again_family(flows: Iterable[FlowStatus]) -> Metric:
+    """Return what is copied again, as this node has read it: every member of a flow exposes the same."""
+    found = GaugeMetricFamily(
+        "mm2_flow_copying_again_partitions",
+        "Partitions of the topic, by its name on the source, that an operator has copied again (mm2 copy-again) and"
+        " that have not caught up; no sample for other topics, or while the node has not read that. Exposed by each"
+        " node of the flow.",
+        labels=(*FLOW, "topic"),
+    )
+    for flow in flows:
+        for topic, count in Counter(one.topic for one in flow.copying_again).items():
+            found.add_metric((flow.source, flow.target, topic), count)
+    return found
 
 
 def _selection_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:

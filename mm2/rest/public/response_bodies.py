@@ -18,7 +18,7 @@ class CommandResponse:
     """A command that was accepted. GET /flows shows its effect."""
 
     flow: Annotated[str, Field(description="source->target")]
-    command: Annotated[str, Field(description="pause, resume, restart or refresh")]
+    command: Annotated[str, Field(description="such as pause or skip")]
     node: Annotated[str, Field(description="ID of the node that executes it: the flow's leader")]
     effect: Annotated[str, Field(description="what happens now")]
 

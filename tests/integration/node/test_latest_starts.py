@@ -21,8 +21,8 @@ from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.client.cluster import Cluster
 from mm2.node.leader.config_writer import ConfigWriter
 from mm2.node.leader.discovery import TopicDiscovery
-from mm2.node.leader.latest_start_writer import LatestStartWriter
 from mm2.node.leader.remote_topics import Discovery
+from mm2.node.leader.starts.latest_start_writer import LatestStartWriter
 from mm2.node.source.newest_segments import NewestSegments
 from mm2.node.source.remote_copies import RemoteCopies
 from mm2.node.source.source_offsets import StoredSourceOffsets

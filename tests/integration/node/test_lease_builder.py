@@ -16,6 +16,7 @@ from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.load import load
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.source_task_records import SourceTaskRecord
+from mm2.core.coordination.repeats import Repeat, Repeats, RepeatState, encode_repeat
 from mm2.core.lanes.lease import PartitionLease, SourceTaskLease
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
@@ -197,6 +198,34 @@ async def test_a_partition_whose_map_cannot_be_read_is_held_if_its_offset_is_gon
         assert partition.start_offset is None, "the end of the map is unknown"
 
 
+async def test_a_partition_that_is_copied_again(cluster_b: KafkaCluster) -> None:
+    """The copies behind its start are the first ones: they do not show how far a lost owner has copied it again."""
+    async with leases(cluster_b) as given:
+        await given.lease()  # creates the topic of the map
+        given.copied(OLD)
+        given.store(59)
+        await given.leases.refresh([TP])
+        repeats = Repeats()
+        (end,) = given.leases.stored_ends([TP], repeats)
+        assert (end.position, end.remote_position) == (60, 60)
+        repeat = Repeat(
+            partition=TP,
+            number=2,
+            state=RepeatState.STARTED,
+            first=60,
+            until=100,
+            at=1,
+            changed=1,
+            by="alice",
+            topic_id=OLD.source,
+        )
+        repeats.take(*encode_repeat(repeat))
+        assert given.leases.stored_ends([TP], repeats) == []
+        lease = given.leases.lease(0, [TP], epoch=1, restart=0, producer=None, drain=False, repeats=repeats)
+        (partition,) = lease.partitions
+        assert (partition.start_offset, partition.repeat, partition.copied_until) == (60, 2, 100)
+
+
 async def test_leader_epochs_of_the_copied_records(cluster_b: KafkaCluster) -> None:
     """They are unknown where Java has copied since, and in a recreated topic."""
     epochs = (EpochStart(3, 0), EpochStart(4, 60))
@@ -218,7 +247,7 @@ async def test_stored_offset_that_is_gone(cluster_b: KafkaCluster, caplog: pytes
         given.copied(OLD)
         assert (await given.lease())[1].start_offset == 100
         assert (await given.lease())[1].last_segment is not None
-        (end,) = given.leases.stored_ends([TP])
+        (end,) = given.leases.stored_ends([TP], Repeats())
         assert (end.position, end.remote_position) == (100, 100), "what was copied after it can be found"
         (warning,) = given.leases.warnings
         assert warning == (

@@ -19,7 +19,18 @@ from mm2.node.status.status_model import (
     NodeStatus,
     PartitionStatus,
 )
-from tests.contract.samples import LOSS, flow, heartbeat_flow, member, node, partition, task, topic, unheard
+from tests.contract.samples import (
+    COPIED_AGAIN,
+    LOSS,
+    flow,
+    heartbeat_flow,
+    member,
+    node,
+    partition,
+    task,
+    topic,
+    unheard,
+)
 from tests.unit.cli.views import lines, shapes
 
 
@@ -172,6 +183,17 @@ def test_offsets_do_not_decrease_if_a_node_crashes() -> None:
         ("at least 1,700", "at least 1,500", "unknown"),
         ("1,800", "1,500", "400"),
     ]
+
+
+def test_topics_that_are_copied_again() -> None:
+    again = tuple(
+        replace(COPIED_AGAIN, partition=number, until=until)
+        for number, until in ((0, 1_095), (1, 20), (2, 95), (3, None))
+    )
+    line = "  copying orders again since 2025-11-21T16:00:00Z (by alice): "
+    assert lines(view(node(shared(copying_again=again))))[-1] == f"{line}95 offsets to go, unknown of 2 partitions"
+    assert lines(view(node(shared(copying_again=again[:2]))))[-1] == f"{line}95 offsets to go"
+    assert lines(view(node(shared(copying_again=again[2:]))))[-1] == f"{line}unknown of 2 partitions"
 
 
 def test_paused_topics_and_moving_tasks() -> None:

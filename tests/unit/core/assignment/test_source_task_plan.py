@@ -336,3 +336,34 @@ def test_d_a_moving_partition_is_assigned_although_other_source_tasks_are_as_wan
     plan.take_report(report(revoked, "m"))
     assert [(one.source_task, one.partitions) for one in plan.due()] == [(1, some(1, 2))]
     assert plan.due() == []
+
+
+def test_a_held_partition_is_free_when_its_owner_reports_a_list_without_it() -> None:
+    before = a_list(0, 0, 1)
+    plan = after(before, owners={0: "m"})
+    assert not plan.is_free(TopicPartition("t", 9)), "nothing is known of lists that the owner may run"
+    plan.take_report(report(before, "m"))
+    assert plan.is_free(TopicPartition("t", 9))
+    plan.want({0: some(0, 1)}, {}, held=some(1))
+    (revoked,) = plan.due()
+    assert (revoked.partitions, plan.moving) == (some(0), frozenset())
+    assert not plan.is_free(TopicPartition("t", 1))
+    plan.take_report(report(revoked, "m"))
+    assert plan.is_free(TopicPartition("t", 1))
+    plan.want({0: some(0, 1)}, {})
+    (listed,) = plan.due()
+    assert listed.partitions == some(0, 1)
+    assert not plan.is_free(TopicPartition("t", 1))
+
+
+def test_a_held_partition_stays_listed_while_its_source_task_has_no_owner() -> None:
+    """(B): the next owner fences the lost one on all partitions of the list that it starts with."""
+    before = a_list(0, 0, 1)
+    plan = after(before)
+    plan.want({0: some(0, 1)}, {}, held=some(1))
+    assert plan.due() == []
+    assert not plan.is_free(TopicPartition("t", 1))
+    plan.owned({0: "m"})
+    plan.take_report(report(before, "m"))
+    (revoked,) = plan.due()
+    assert revoked.partitions == some(0)

@@ -121,3 +121,18 @@ def test_a_partition_does_not_stay_failed_at_records_that_are_gone() -> None:
     replicator.wake(100.0)
     replicator.reset_offset(OffsetReset.EARLIEST, 5, 5, 100.0)
     assert (replicator.position, is_failed(replicator), message(replicator)) == (5, False, None)
+
+
+def test_what_was_copied_before_is_not_lost_when_it_is_copied_again() -> None:
+    """The source has deleted it since; the target has the first copies."""
+    replicator, listener = stopping(replace(LEASE, repeat=1, copied_until=30))
+    replicator.reset_offset(OffsetReset.EARLIEST, 20, 100, 0.0)
+    assert (listener.losses, replicator.position, replicator.stopped_by) == ([], 20, None)
+    (event,) = replicator.take_events(0.0, 0.0)
+    assert event.text.startswith(
+        "offsets 0-19: deleted on the source before it was copied again; the target has the first copies"
+    )
+    assert replicator.lease_to_resume().repeat == 1
+    replicator.reset_offset(OffsetReset.EARLIEST, 50, 100, 0.0)
+    assert [(one.first, one.until) for one in listener.losses] == [(30, 50)]
+    assert replicator.stopped_by is not None

@@ -12,8 +12,8 @@ from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_records import TopicIds
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.errors import RequestTimedOut
-from mm2.node.leader.latest_start_writer import LatestStartWriter
 from mm2.node.leader.remote_topics import Discovery
+from mm2.node.leader.starts.latest_start_writer import LatestStartWriter
 from mm2.node.source.newest_segments import NewestSegment, NewestSegments
 from mm2.node.source.remote_copies import RemoteCopies
 from mm2.node.source.source_offsets import StoredSourceOffsets
