@@ -167,13 +167,18 @@ COMMANDS = {
                 keyword="everything",
                 help="Also show topics that are not replicated, and why. Needs FILE.",
             ),
+            Parameter(names=("--deleted",), help="Show remote topics whose source topic is gone instead. Needs FILE."),
             JSON,
         ),
         example="mm2 topics mm2.properties --flow 'A->B' --all",
         help="Show which topics are replicated to which remote topics.\n\n"
         "Queries the node over REST. With FILE, the clusters are read instead, within 10 s\n"
-        "each, if no node answers or for --all.\n"
-        "Exit codes: 0 answered; 1 no answer; 2 wrong FILE or command line.",
+        "each, if no node answers or for --all.\n\n"
+        "--deleted reads the clusters, too: remote topics whose source topic was deleted,\n"
+        "since when (as the flow's leader noticed), and at most how many records they have.\n"
+        "They are never deleted by MirrorMaker. If the source does not answer, it is\n"
+        "unknown which topics are gone.\n"
+        "Exit codes: 0 answered; 1 no answer, or unknown; 2 wrong FILE or command line.",
     ),
     "offsets": CliCommand(
         function="mm2.cli.clusters.offsets:offsets",

@@ -5,7 +5,7 @@ import pytest
 from mm2.core.coordination.pauses import PauseOrigin
 from mm2.core.lanes.partition_steps import RecentWaits, Wait
 from mm2.core.lanes.task_states import TaskState
-from mm2.node.status.status_model import AssignmentAuditStatus
+from mm2.node.status.status_model import AssignmentAuditStatus, DeletedTopicStatus
 from tests.contract.conftest import Serve
 from tests.contract.samples import COPIED_AGAIN, LOSS, flow, heartbeat_flow, member, node, partition, topic, wide_node
 
@@ -34,6 +34,7 @@ async def test_response_fields(serve: Serve) -> None:
         topic("orders", copied, failed, state=TaskState.FAILED),
         losses=(LOSS,),
         left_selection=("payments",),
+        deleted_topics=(DeletedTopicStatus(topic="users", remote_topic="A.users", since=None, noticed=5),),
         members=(member("node-1", "http://node-1:8083", "MirrorSourceConnector-0", leads=True),),
         paused=("users",),
         paused_since={"users": 1_763_740_800_000},
@@ -168,6 +169,7 @@ async def test_response_fields(serve: Serve) -> None:
                 }
             ],
             "left_selection": ["payments"],
+            "deleted_topics": [{"topic": "users", "remote_topic": "A.users", "since": None, "noticed": 5}],
             "assignment_audit": {
                 "tasks": {"assigned": 2, "moving": 1, "unassigned": 0, "duplicated": 0, "unexpected": 0}
             },
@@ -201,6 +203,7 @@ async def test_response_fields(serve: Serve) -> None:
             "paused_by": {},
             "copying_again": [],
             "left_selection": None,
+            "deleted_topics": None,
             "assignment_audit": {},
             "limited_by": None,
             "last_minute": None,

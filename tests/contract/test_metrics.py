@@ -12,7 +12,7 @@ from mm2.core.lanes.bottlenecks import Bottleneck
 from mm2.core.lanes.counters import Histogram, PartitionCounters, SourceTaskCounters
 from mm2.core.lanes.partition_steps import Wait
 from mm2.core.lanes.task_states import TaskState
-from mm2.node.status.status_model import AssignmentAuditStatus, ClusterStatus, Latency, NodeStatus
+from mm2.node.status.status_model import AssignmentAuditStatus, ClusterStatus, DeletedTopicStatus, Latency, NodeStatus
 from tests.contract.conftest import Serve
 from tests.contract.samples import (
     COPIED_AGAIN,
@@ -236,6 +236,15 @@ async def test_files_that_differ_and_topics_that_left_the_selection(serve: Serve
         found = series((await (await serve(status)).get("/metrics")).text)
         assert found.get(labelled("mm2_flow_config_differs", **a_b)) == differs
         assert found.get(labelled("mm2_flow_topics_left_selection", **a_b)) == (None if left is None else len(left))
+
+
+async def test_topics_that_were_deleted_on_the_source(serve: Serve) -> None:
+    """No sample while it is unknown: on other nodes than the leader, or while the source is away."""
+    gone = DeletedTopicStatus(topic="payments", remote_topic="A.payments", since=None, noticed=5)
+    for deleted in ((gone,), (), None):
+        found = series((await (await serve(node(flow(deleted_topics=deleted)))).get("/metrics")).text)
+        expected = None if deleted is None else len(deleted)
+        assert found.get(labelled("mm2_flow_deleted_topics", source="A", target="B")) == expected
 
 
 async def test_rows_of_queries(serve: Serve) -> None:

@@ -25,6 +25,8 @@ from mm2.core.lanes.losses import Loss, encode_loss, encode_loss_key
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.connect_offsets import SourceKey, encode_key, encode_offset
 from mm2.core.offsets.exact_offset_records import TopicIds
+from mm2.core.topics.deleted_topics import due_deletions
+from mm2.core.topics.selection import Selection
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.client.offsets import list_offsets
 from tests.integration.failover_stage import Stage
@@ -56,6 +58,9 @@ def stage(cluster_a: KafkaCluster, cluster_b: KafkaCluster, tmp_path_factory: py
     made.create("recreated")
     made.create("paused")
     made.create("stopped")
+    for name in ("gone", "named"):
+        made.target.create_topic(made.remote_partition(name).topic, 2)
+    write(cluster_b.bootstrap, made.remote_partition("gone").topic, plain(30, partitions=2))
     offsets, configs = f"mm2-offsets.{made.alias}.internal", f"mm2-configs.{made.alias}.internal"
     losses = f"mm2-losses.{made.alias}.internal"
     for topic in (offsets, configs, losses):
@@ -71,6 +76,11 @@ def stage(cluster_a: KafkaCluster, cluster_b: KafkaCluster, tmp_path_factory: py
 
     for partition, offset in ((0, 10), (0, 59), (2, -1), (3, WRITTEN - 1), (4, 4)):
         store(orders, partition, offset)
+    gone = made.source_partition("gone").topic
+    store(gone, 0, 14)
+    seen = Selection(present=frozenset({gone}))
+    for key, noticed in due_deletions({}, [gone], before=seen, now_ms=1_796_000_000_000):
+        write(cluster_b.bootstrap, configs, [Outgoing(key=key, value=noticed)])
     paused, stopped = made.source_partition("paused").topic, made.source_partition("stopped").topic
     recreated = made.source_partition("recreated")
     write(cluster_a.bootstrap, recreated.topic, plain(WRITTEN))
@@ -147,6 +157,36 @@ def test_losses_of_a_topic_without_a_node(stage: Stage, mm2: Any) -> None:
     code, shown, err = losses("order")
     assert (code, shown) == (2, None)
     assert f"topic {topics['order']} is not replicated" in err
+
+
+def test_deleted_topics_without_a_node(stage: Stage, mm2: Any) -> None:
+    """One that a stored offset tells, with the leader's time, and one that its name tells; of a dead source nothing."""
+    names = {name: stage.source_partition(name).topic for name in ("gone", "named")}
+    remote = {name: stage.remote_partition(name).topic for name in names}
+    time = {"since": 1_796_000_000_000, "noticed": 1_796_000_000_000}
+    gone = {"topic": names["gone"], "remote_topic": remote["gone"], "deleted": True, "records": 30, "copied": True}
+    named = {"topic": names["named"], "remote_topic": remote["named"], "deleted": True, "records": 0, "copied": False}
+    code, out, err = mm2("topics", stage.file(), "--deleted", "--json")
+    assert (code, err) == (0, "")
+    (flow,) = json.loads(out)["flows"]
+    assert flow == {"flow": stage.name, "topics": [gone | time, named | {"since": None, "noticed": None}]}
+    code, out, _ = mm2("topics", stage.file(), "--deleted")
+    assert (code, "2026-11-30T00:53:20Z" in out) == (0, True)
+
+    port = reserve_port()
+    away = stage.file("away.properties", **{f"{stage.alias}__bootstrap__servers": f"{HOST}:{port}"})
+    code, out, err = mm2("topics", away, "--deleted", "--json")
+    release_port(port)
+    (flow,) = json.loads(out)["flows"]
+    assert (code, flow["topics"]) == (1, [gone | time | {"deleted": None}])
+    assert f"cluster {stage.alias} is unreachable" in err
+    assert f"it is unknown which source topics of {stage.name} are gone now" in err
+
+    policy = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    same = stage.file("same.properties", replication__policy__class=policy)
+    code, out, err = mm2("topics", same, "--deleted", "--json")
+    assert (code, json.loads(out)["flows"][0]["topics"]) == (0, []), "no topic of its name is on the target"
+    assert "does not tell by the name of a topic where it comes from" in err
 
 
 def test_lag_of_every_kind_of_stored_offset(stage: Stage, no_listener: str, mm2: Any) -> None:

@@ -110,3 +110,13 @@ def test_deleted_topic_does_not_affect_others(shared: SharedNode) -> None:
     assert flow.wait_copied(stays).records == 20
     assert exists(flow.target, flow.remote(goes)), "the remote topic is kept; users delete it"
     assert flow.wait_state(stays, "RUNNING")["error"] is None
+
+    def deleted() -> dict[str, dict[str, object]]:
+        return {one["topic"]: one for one in flow.node.flow(flow.name)["deleted_topics"] or ()}
+
+    wait_until(lambda: goes in deleted(), SEEN, "the leader has noticed it and stored the time")
+    assert deleted()[goes]["since"] == deleted()[goes]["noticed"], "it had seen the topic before"
+    assert deleted()[goes]["remote_topic"] == flow.remote(goes)
+    assert stays not in deleted()
+    flow.source.create_topic(goes, 2)
+    wait_until(lambda: goes not in deleted(), SEEN, "it was created again")

@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mm2.cli.clusters.cluster_access import ask, choose_flow, note, read_settings
+from mm2.cli.clusters.deleted_topics import deleted_topics
 from mm2.cli.errors import DONE, CommandError, UsageError
 from mm2.cli.node.node_address import node_context, node_url
 from mm2.cli.node.node_client import fetch_flows, read_flows
@@ -18,9 +19,17 @@ from mm2.cli.terminal.screen import print_json, show_once
 from mm2.cli.terminal.tables import counted, state_text, table
 
 
-def topics(node: str, *, flow: str | None = None, everything: bool = False, json: bool = False) -> int:
+def topics(
+    node: str, *, flow: str | None = None, everything: bool = False, deleted: bool = False, json: bool = False
+) -> int:
     """Print the topics of each flow. Raises CommandError if neither the node nor a cluster responds."""
     is_url = "://" in node
+    if deleted:
+        if everything or is_url:
+            raise UsageError(
+                "--deleted needs FILE and is without --all, because it reads what is gone from the clusters"
+            )
+        return deleted_topics(read_settings(Path(node)), flow=flow, json=json)
     if is_url and everything:
         raise UsageError(
             "--all needs FILE, because topics that are not replicated are read from the clusters: use FILE"

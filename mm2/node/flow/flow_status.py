@@ -126,6 +126,7 @@ class FlowStatusBuilder:
             is_member=joined is not None,
             not_member=self._without_membership() or self.connect_error,
             left_selection=parts.left_selection() if parts is not None else None,
+            deleted_topics=parts.deleted_topics() if parts is not None else None,
             config_differs=parts.config_differs() if parts is not None else None,
             assignment_audit=parts.assignment_audit(session.tasks()) if parts is not None and session else {},
         )

@@ -38,6 +38,7 @@ from mm2.core.naming import internal_topics
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.core.offsets.connect_offsets import alias_change
 from mm2.core.offsets.exact_offset_records import TopicIds
+from mm2.core.topics.deleted_topics import Deletion
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.client.offsets import OffsetSpec, list_offsets
@@ -56,7 +57,7 @@ from mm2.node.leader.group_assignment import GroupPlan
 from mm2.node.leader.map_retention import MapRetention
 from mm2.node.leader.query_history_writer import QueryHistoryWriter
 from mm2.node.leader.remote_topics import Discovery
-from mm2.node.leader.selection_watch import SelectionWatch
+from mm2.node.leader.selection_watch import DeletionWatch, SelectionWatch
 from mm2.node.leader.starts.latest_start_writer import LatestStartWriter
 from mm2.node.leader.starts.repeat_writer import RepeatWriter
 from mm2.node.leader.topic_syncs import TopicSyncs
@@ -275,12 +276,14 @@ class LeaderTerm:
             self._alias_check = AliasCheck(settings, source_offsets, then=starts.decide)
             if previous is not None and previous._alias_check is not None:
                 self._alias_check.checked_by(previous._alias_check)
+        self._deletions = DeletionWatch(settings, source, target, configs, self._put)
         self._selection: SelectionWatch = SelectionWatch(
             settings,
             replication_filter,
             published=configs.source_tasks.records.values,
             stored=source_offsets,
             previous=None if previous is None else previous._selection,
+            deletions=self._deletions,
         )
         self._discovery: TopicDiscovery = TopicDiscovery(
             settings,
@@ -607,6 +610,11 @@ class LeaderTerm:
     def left_selection(self) -> tuple[str, ...] | None:
         """The topics that were replicated and are not selected any more, although they exist; None: unknown."""
         return self._selection.left
+
+    @property
+    def deleted_topics(self) -> Mapping[str, Deletion] | None:
+        """The topics that were replicated and were deleted on the source; None: unknown, such as while it is away."""
+        return self._deletions.deletions if self.error is None else None
 
     def assignment_audit(self) -> AssignmentAudit[TopicPartition]:
         """Return whether each source partition that can be copied is in the list of exactly one source task.

@@ -26,7 +26,13 @@ from mm2.node.flow.task_runner import STARTING
 from mm2.node.leader.leader_term import LeaderTerm
 from mm2.node.status.partition_ownership import PartitionOwnership
 from mm2.node.status.progress import FlowProgress, ReplicatedTopic
-from mm2.node.status.status_model import AssignmentAuditStatus, MemberStatus, TaskStatus, TopicStatus
+from mm2.node.status.status_model import (
+    AssignmentAuditStatus,
+    DeletedTopicStatus,
+    MemberStatus,
+    TaskStatus,
+    TopicStatus,
+)
 from mm2.node.store.config_store import ConfigStore
 from mm2.node.store.status_store import StatusStore
 
@@ -196,6 +202,18 @@ class StatusBuilder:
     def left_selection(self) -> tuple[str, ...] | None:
         """Return the topics that left the selection; None: unknown, or this node is not the leader."""
         return None if self.leading is None else self.leading.left_selection
+
+    def deleted_topics(self) -> tuple[DeletedTopicStatus, ...] | None:
+        """Return the topics that were deleted on the source; None: unknown, or this node is not the leader."""
+        deletions = None if self.leading is None else self.leading.deleted_topics
+        if deletions is None:
+            return None
+        return tuple(
+            DeletedTopicStatus(
+                topic=topic, remote_topic=self._remote_name(topic), since=one.since_ms, noticed=one.noticed_ms
+            )
+            for topic, one in sorted(deletions.items())
+        )
 
     def config_differs(self) -> bool | None:
         """Return whether this node's settings of the flow differ from the leader's, on the leader whether those of any

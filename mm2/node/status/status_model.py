@@ -331,6 +331,19 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedTopicStatus:
+    """A topic that was deleted on the source, and whose remote topic remains. Times are in milliseconds since 1970."""
+
+    topic: Annotated[str, Field(description="its name on the source cluster")]
+    remote_topic: Annotated[str, Field(description="name on the target cluster")]
+    since: Annotated[
+        int | None,
+        Field(description="when the leader noticed, one discovery after it had seen the topic; null: unknown"),
+    ]
+    noticed: Annotated[int, Field(description="when a leader first found the topic missing")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlowStatus:
     """One flow of /flows."""
 
@@ -400,6 +413,13 @@ class FlowStatus:
         tuple[CopyAgainStatus, ...],
         Field(description="partitions that an operator has copied again (mm2 copy-again), until that has caught up"),
     ] = ()
+    deleted_topics: Annotated[
+        tuple[DeletedTopicStatus, ...] | None,
+        Field(
+            description="source topics that the flow has replicated and that were deleted on the source, with remote"
+            " topics that exist, as of the leader's last discovery; null: unknown, such as while the source is away"
+        ),
+    ] = None
     is_leader: NotServed[bool] = False
     fetch_shares: NotServed[int | None] = None  # this node's part of max_bytes_per_second; None: no limit, or unknown
     is_member: NotServed[bool] = False  # this node is a member of the flow's group

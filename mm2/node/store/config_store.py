@@ -1,6 +1,7 @@
 """The config topic, in which a flow's leader publishes the partitions of source tasks, the groups of checkpoint tasks,
 the session key, pauses, skips, repeats, the transactional IDs in use, the histories of queries, the fingerprint of its
-file, for which topics starts under ``latest`` are stored, and the shares of what the flow may fetch.
+file, for which topics starts under ``latest`` are stored, the shares of what the flow may fetch, and what was deleted on
+the source.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from mm2.core.lanes import fetch_shares
 from mm2.core.lanes.fetch_shares import FetchShares
 from mm2.core.masking import Renewed, hide
 from mm2.core.settings.client import IsolationLevel
+from mm2.core.topics.deleted_topics import DeletedTopics, is_deleted_topic_key
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.logs.compacted_log import CompactedLog
 from mm2.kafka.logs.stored_records import StoredRecord
@@ -75,6 +77,7 @@ class ConfigStore:
         self.groups = GroupListBook()
         self.query_histories = QueryHistories()
         self.repeats = Repeats()
+        self.deleted_topics = DeletedTopics()
         self.session_key: SessionKey | None = None
         self.pauses: Pauses = NO_PAUSES
         self.skips: Skips = NO_SKIPS
@@ -120,7 +123,9 @@ class ConfigStore:
         return {number: len(record.partitions) for number, record in self.source_tasks.records.items()}
 
     def _take(self, record: StoredRecord) -> None:
-        if self._changes(record):
+        if is_deleted_topic_key(record.key):  # only shown
+            self.deleted_topics.take(record.key, record.value)
+        elif self._changes(record):
             self._on_change()
 
     def _changes(self, record: StoredRecord) -> bool:

@@ -495,12 +495,20 @@ def _selection_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
         " topics.exclude does not name them. Exposed by the leader only; no sample while it is unknown.",
         labels=FLOW,
     )
+    deleted = GaugeMetricFamily(
+        "mm2_flow_deleted_topics",
+        "Topics that the flow has replicated and that were deleted on the source, while their remote topics remain."
+        " Exposed by the leader only; no sample while it is unknown.",
+        labels=FLOW,
+    )
     for flow in flows:
         if flow.config_differs is not None:
             differs.add_metric((flow.source, flow.target), flow.config_differs)
         if flow.left_selection is not None:
             left.add_metric((flow.source, flow.target), len(flow.left_selection))
-    return iter((differs, left))
+        if flow.deleted_topics is not None:
+            deleted.add_metric((flow.source, flow.target), len(flow.deleted_topics))
+    return iter((differs, left, deleted))
 
 
 def _state_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:

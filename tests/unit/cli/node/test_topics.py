@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from mm2.cli.clusters.deleted_topics import DeletedInFlow, DeletedRow, deleted_json, deleted_view
 from mm2.cli.errors import UsageError
 from mm2.cli.node.topic_rows import FlowTopics, TopicRow, by_rules, merged, of_node
-from mm2.cli.node.topics import named, topics_json, topics_view
+from mm2.cli.node.topics import named, topics, topics_json, topics_view
 from mm2.config.load import load
 from mm2.config.settings import FlowSettings
 from mm2.core.lanes.task_states import TaskState
+from mm2.core.topics.deleted_topics import Deletion
 from tests.contract.samples import flow, partition, topic
 from tests.unit.cli.views import lines
 from tests.unit.config import files
@@ -166,3 +168,62 @@ def test_json() -> None:
         "state": "RUNNING",
         "reason": "offset 17 is too large",
     }
+
+
+GONE = DeletedRow(
+    topic="users",
+    remote_topic="A.users",
+    is_deleted=True,
+    deletion=Deletion(noticed_ms=1_796_000_060_000, since_ms=None),
+    records=12_000,
+    copied=True,
+)
+
+
+def test_deleted_topics_and_what_is_unknown_about_them() -> None:
+    """Of a dead source it is known what was gone; of a dead target nothing."""
+    known = replace(GONE, deletion=Deletion(noticed_ms=1_796_000_000_000, since_ms=1_796_000_000_000))
+    named = replace(GONE, deletion=None, records=None, copied=False)
+    silent = replace(GONE, is_deleted=None)
+    found = [
+        DeletedInFlow(flow="A->B", rows=(known, GONE, named)),
+        DeletedInFlow(flow="C->B", rows=(silent,), failures=("cluster C is unreachable",)),
+        DeletedInFlow(flow="A->D", rows=None, failures=("cluster D is unreachable",)),
+    ]
+    by_name = "by its name only: no source offset tells that the flow copied it"
+    assert lines(deleted_view(found)) == [
+        "A->B  3 remote topics without source topic",
+        "topic  remote topic  deleted since                         records",
+        "users  A.users       2026-11-30T00:53:20Z                   12,000",
+        "users  A.users       unknown, before 2026-11-30T00:54:20Z   12,000",
+        f"users  A.users       unknown                                     -  {by_name}",
+        "",
+        "C->B  unknown",
+        "topic  remote topic  deleted since                         records",
+        "users  A.users       unknown, before 2026-11-30T00:54:20Z   12,000  unknown whether it still is",
+        "",
+        "A->D  unknown",
+    ]
+    assert lines(deleted_view([])) == ["no enabled flows"]
+    flows = deleted_json(found)["flows"]
+    assert isinstance(flows, list)
+    assert [one["topics"] and [row["deleted"] for row in one["topics"]] for one in flows] == [
+        [True, True, True],
+        [None],
+        None,
+    ]
+    assert flows[0]["topics"][2] == {
+        "topic": "users",
+        "remote_topic": "A.users",
+        "deleted": True,
+        "since": None,
+        "noticed": None,
+        "records": None,
+        "copied": False,
+    }
+
+
+@pytest.mark.parametrize("node", ["http://localhost:8083", "mm2.properties"])
+def test_deleted_needs_the_file_alone(node: str) -> None:
+    with pytest.raises(UsageError, match="--deleted needs FILE"):
+        topics(node, deleted=True, everything="://" not in node)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,11 +12,15 @@ from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.core.plugins import PluginError
 from mm2.core.policies import DefaultReplicationPolicy
+from mm2.core.topics.deleted_topics import Deletion, due_deletions
+from mm2.core.topics.selection import Selection
 from mm2.kafka.errors import RequestTimedOut
+from mm2.kafka.logs.transaction_coordinator import Fenced
 from mm2.node.leader.remote_topics import Discovery
-from mm2.node.leader.selection_watch import SelectionWatch
+from mm2.node.leader.selection_watch import DeletionWatch, SelectionWatch
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.status.progress import ReplicatedTopic
+from mm2.node.store.config_store import ConfigStore
 from tests.lab.tasks import unconnected_cluster
 from tests.unit.config import files
 
@@ -129,6 +133,44 @@ class OnlyOrders:
 class BrokenPolicy(DefaultReplicationPolicy):
     def is_heartbeats_topic(self, topic: str) -> bool:
         raise PluginError("no answer")
+
+
+def deletions(directory: Path, written: list[Sequence[tuple[bytes, bytes | None]]]) -> DeletionWatch:
+    """Clusters that cannot be asked, and the topic ``gone`` that is stored as deleted."""
+    settings, cluster = files.flow(directory), unconnected_cluster()
+    configs = ConfigStore(settings, cluster, on_change=lambda: None, on_command=lambda _: None)
+    for key, value in due_deletions({}, ["gone"], before=Selection(), now_ms=5):
+        configs.deleted_topics.take(key, value)
+
+    async def put(records: Sequence[tuple[bytes, bytes | None]]) -> None:
+        written.append(records)
+        raise Fenced("another node leads") if len(written) > 1 else RequestTimedOut("no answer")
+
+    return DeletionWatch(settings, cluster, cluster, configs, put)
+
+
+async def test_deletions_are_unknown_until_a_round_has_asked_and_stored(tmp_path: Path) -> None:
+    written: list[Sequence[tuple[bytes, bytes | None]]] = []
+    watch = deletions(tmp_path, written)
+    stored = {"gone": Deletion(noticed_ms=5, since_ms=None)}
+    assert watch.deletions is None
+    back = found("orders", "gone", present=("orders", "gone"))
+    await watch.take(Selection(), (), back)
+    assert (watch.deletions, written) == (None, [[(b"mm2-deleted-topic-gone", None)]]), "it cannot be stored"
+    with pytest.raises(Fenced):
+        await watch.take(Selection(), (), back)
+    assert watch.deletions is None
+    assert watch._configs.deleted_topics.deletions == stored, "they change by what is read"
+
+
+async def test_a_source_that_cannot_be_asked_has_lost_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    written: list[Sequence[tuple[bytes, bytes | None]]] = []
+    watch = deletions(tmp_path, written)
+    await watch._source.close()
+    await watch.take(Selection(), (), found("orders", present=("orders",)))
+    assert (watch.deletions, written) == (None, [])
+    assert "cannot tell which topics were deleted on the source" in caplog.text
 
 
 async def test_a_policy_or_a_pattern_that_fails_ends_nothing(tmp_path: Path) -> None:
