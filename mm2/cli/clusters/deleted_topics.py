@@ -31,6 +31,7 @@ from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.client.offsets import OffsetSpec, list_offsets
 from mm2.kafka.errors import ClusterError
 from mm2.kafka.protocol.error_codes import ErrorCode
+from mm2.node.source.remote_copies import tells_source
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.store.config_store import ConfigStore
 
@@ -193,7 +194,7 @@ async def _read_target(settings: FlowSettings, target: Cluster, notes: list[str]
         notes.append(f"{offsets.topic} does not exist on {settings.flow.target}: no offset tells what was copied")
     listed = {one.topic for record in configs.source_tasks.records.values() for one in record.partitions}
     deletions = configs.deleted_topics.deletions
-    if not _names_tell(settings):
+    if not tells_source(settings, "topic"):
         notes.append(
             f"{settings.flow}: {type(settings.policy).__name__} does not tell by the name of a topic where it comes"
             " from, so only topics with a stored source offset are listed"
@@ -206,22 +207,15 @@ async def _read_target(settings: FlowSettings, target: Cluster, notes: list[str]
     )
 
 
-def _names_tell(settings: FlowSettings) -> bool:
-    """Return whether the policy finds the source topic by the name of the remote topic."""
-    try:
-        remote = settings.policy.format_remote_topic(settings.aliases.source, "topic")
-        return settings.policy.topic_source(remote) == settings.aliases.source
-    except PluginError:
-        return False
-
-
 def _named(settings: FlowSettings, topics: Collection[str]) -> frozenset[str]:
     """Return the source topics of which ``topics`` of the target are remote topics, by their names."""
     policy, alias, found = settings.policy, settings.aliases.source, set()
     for name in topics:
         try:
             upstream = policy.upstream_topic(name) if policy.topic_source(name) == alias else None
-            if upstream and not policy.is_internal_topic(name) and policy.format_remote_topic(alias, upstream) == name:
+            if upstream in (None, name) or policy.is_internal_topic(name):
+                continue
+            if policy.format_remote_topic(alias, upstream) == name:
                 found.add(upstream)
         except PluginError:  # its source is not known by its name
             continue
