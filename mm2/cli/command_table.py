@@ -346,6 +346,33 @@ COMMANDS = {
         "--partition the losses of all partitions of the topic are accepted, without\n"
         f"--topic all of the flow.\n\n{COMMAND_HELP}",
     ),
+    "map": CliCommand(
+        function="mm2.cli.clusters.map_rebuild:map_command",
+        parameters=(
+            Parameter(names=("ACTION",), help="rebuild.", required=True),
+            FILE,
+            LOST_TOPIC,
+            Parameter(names=("--partition",), value="P", help="Only this partition of the topic."),
+            CHOSEN_FLOW,
+            Parameter(
+                names=("--rate",),
+                value="MB/s",
+                help="The most that is read per second from both clusters; default: 20.",
+            ),
+            Parameter(names=("--yes",), help="Write without asking."),
+        ),
+        example="mm2 map rebuild mm2.properties --topic orders --flow 'A->B'",
+        help="Rebuild the exact offset map of a topic by comparing both clusters.\n\n"
+        "For a map that is damaged, deleted or unreadable. Reads the topic and its remote\n"
+        "topic, finds the copy of each record by its content, shows what it has found, and\n"
+        "asks before it replaces the map. Records that cannot be told apart stay\n"
+        "conservative: no position skips a record.\n\n"
+        "The topic must be paused (mm2 pause), or no node of the flow may run. Topics with\n"
+        "a query cannot be compared. Brokers know the command by mm2-map-rebuild in the\n"
+        "client.id. Ctrl-C changes nothing until writing begins, which is then completed.\n"
+        "Exit codes: 0 written, or declined; 1 nothing to rebuild, or no answer; 2 wrong\n"
+        "FILE or command line; 130 Ctrl-C.",
+    ),
     "migrate-mm1": MIGRATE_COMMAND,
     "version": CliCommand(
         function="mm2.cli.version:version", example="mm2 version", help="Print the version, as mm2 --version does."
