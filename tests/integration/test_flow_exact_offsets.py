@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -10,10 +11,13 @@ from functools import partial
 import psutil
 import pytest
 
+from mm2.cli.clusters.cluster_access import read_settings
+from mm2.cli.clusters.map_rebuild import RebuildJob
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_records import Segment
 from tests.integration.shared_node import COPIED, SEEN, exists
 from tests.lab.cluster import KafkaCluster
+from tests.lab.commands import run
 from tests.lab.exact_map import judge, read_segments
 from tests.lab.fixtures import unique_name
 from tests.lab.history import count, end_offset_sum, read_topic
@@ -119,6 +123,8 @@ def flow(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> Iterator[Flow]:
         f"{a}.consumer.auto.offset.reset": "latest",
         f"{c}.consumer.auto.offset.reset": "latest",
         f"{b}.offset.flush.interval.ms": "200",
+        "mm2.rest.admin": "true",
+        "mm2.rest.admin.token": "token-of-this-stage",
     }
     with Node(properties, name="exact-offsets") as node:
         node.wait_running()
@@ -253,6 +259,44 @@ def test_stored_offsets_are_deleted_while_the_node_is_down(flow: Flow) -> None:
     tombstones = [Outgoing(key=key.encode(), value=None) for key in keys]
     write(target.bootstrap, offsets[1], tombstones, settings={"partitioner": "murmur2_random"})
     node.wait_running()
+
+
+def test_a_lost_map_is_rebuilt_by_content(flow: Flow) -> None:
+    """While the topic is paused. The lane continues it when the topic is resumed."""
+    topic = flow.create("rebuilt", 0)
+    wait_until(lambda: flow.is_running(topic), SEEN, f"{topic} runs")
+    write(flow.source.bootstrap, topic, plain(300))
+    flow.wait_records(topic, 300)
+    flow.wait_stored(topic, 299)
+    file, chosen = str(flow.node.file), ("--flow", flow.name, "--topic", topic)
+    refused = run("mm2", "map", "rebuild", file, *chosen, "--yes")
+    assert (refused.code, "pause it first" in " ".join(refused.stderr.split())) == (1, True)
+
+    assert run("mm2", "pause", file, *chosen).code == 0
+    wait_until(lambda: flow.node.topic(flow.name, topic)["state"] == "PAUSED", SEEN, f"{topic} is paused")
+    written = flow.segments(topic)
+    write(flow.target.bootstrap, flow.exact_topic, [Outgoing(key=one.key(), value=None) for one in written])
+    write(flow.target.bootstrap, f"{flow.alias}.{topic}", [Outgoing(value=b"of others")])
+    (settings,) = (one for one in read_settings(flow.node.file).flows if str(one.flow) == flow.name)
+    job = RebuildJob(settings, topic, None, bytes_per_second=10_000_000, settled_s=3)
+    assert asyncio.run(job.run(confirm=None)) == 0
+    rebuilt = flow.segments(topic)[len(written) :]
+    assert [(one.era, one.sequence) for one in rebuilt] == [(written[-1].era + 1, written[-1].sequence + 1)]
+    assert [tuple(one) for one in rebuilt[0].ranges] == [tuple(one) for one in written[-1].ranges]
+    assert rebuilt[0].topic_ids == written[-1].topic_ids
+    assert rebuilt[0].epochs == (), "they were lost"
+
+    assert run("mm2", "resume", file, *chosen).code == 0
+    write(flow.source.bootstrap, topic, plain(100, first=300))
+    flow.wait_records(topic, 401)
+    remote = (flow.target.bootstrap, f"{flow.alias}.{topic}")
+
+    def is_exact() -> bool:
+        found = judge(flow.segments(topic), read_topic(flow.source.bootstrap, topic)[0], read_topic(*remote)[0])
+        return found.exact == set(range(401))
+
+    wait_until(is_exact, SEEN, "the lane has continued the rebuilt map")
+    assert flow.segments(topic)[-1].era == rebuilt[-1].era
 
 
 def test_resolved_error_is_removed(flow: Flow) -> None:

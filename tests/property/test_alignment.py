@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mm2.core.alignment.aligner import Alignment, SourceRecords, TargetAligner
+from mm2.core.alignment.rebuilt_map import StoredMap, rebuilt_segments
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS
+from mm2.core.offsets.exact_offsets import Found
+from tests.lab.exact_map import fold
 from tests.lab.examples import examples
+
+TP = TopicPartition("orders", 0)
 
 KEYS = 17  # a record's key is the rest of its content by this
 WRITE = st.tuples(st.just("write"), st.lists(st.integers(0, 40), min_size=1, max_size=8))
@@ -145,6 +152,21 @@ def test_no_position_misses_a_copy(events: list[tuple[str, list[int] | int]], mo
             copies = [at for at, of in world.copies.items() if of == source]
             same = [at for at, one in world.target.items() if one == content]
             assert not copies or max(same) >= offset, (position, offset, source, found)
+
+
+@settings(max_examples=examples(150))
+@given(EVENTS, st.sampled_from([4, 10_000]))
+def test_the_map_that_readers_have_misses_no_copy(events: list[tuple[str, list[int] | int]], most_anchors: int) -> None:
+    """It is built from segments, whose readers doubt what may be repeated."""
+    world = run(events)
+    found = world.aligned(most_anchors)
+    stored = StoredMap(partition=TP)
+    known = fold(rebuilt_segments(stored, found, UNKNOWN_IDS, source_end=world.source_end))
+    for position in range(world.source_end + 1):
+        answer = known.look_up(position)
+        offset = answer.offset if isinstance(answer, Found) else answer.least
+        simple, _ = look_up(found, world.source_end, position)
+        assert offset is None or (simple is not None and offset <= simple)
 
 
 def check_shape(found: Alignment, world: World) -> None:
