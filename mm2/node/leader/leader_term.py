@@ -264,18 +264,7 @@ class LeaderTerm:
         shown: Discovery | None = previous._discovery.latest if previous is not None else None
         self._alias_check: AliasCheck | None = None
         if source_offsets is not None:
-            starts = LatestStartWriter(
-                settings,
-                source=source,
-                configs=configs,
-                segments=NewestSegments(settings, admin) if settings.own.offset_translation == EXACT else None,
-                copies=RemoteCopies(settings, target),
-                stored=source_offsets,
-                put=self._put,
-            )
-            self._alias_check = AliasCheck(settings, source_offsets, then=starts.decide)
-            if previous is not None and previous._alias_check is not None:
-                self._alias_check.checked_by(previous._alias_check)
+            self._alias_check = self._new_alias_check(source_offsets, admin, previous)
         self._deletions = DeletionWatch(settings, source, target, configs, self._put)
         self._selection: SelectionWatch = SelectionWatch(
             settings,
@@ -332,6 +321,24 @@ class LeaderTerm:
         self._covered: tuple[object, AssignmentAudit[TopicPartition]] | None = None
         self._due = asyncio.Event()
         self._publishing = CurrentError(log, settings.flow)
+
+    def _new_alias_check(
+        self, stored: StoredSourceOffsets, admin: ClusterAdmin, previous: LeaderTerm | None
+    ) -> AliasCheck:
+        settings = self._settings
+        starts = LatestStartWriter(
+            settings,
+            source=self._source,
+            configs=self._configs,
+            segments=NewestSegments(settings, admin) if settings.own.offset_translation == EXACT else None,
+            copies=RemoteCopies(settings, self._target),
+            stored=stored,
+            put=self._put,
+        )
+        check = AliasCheck(settings, stored, then=starts.decide)
+        if previous is not None and previous._alias_check is not None:
+            check.checked_by(previous._alias_check)
+        return check
 
     def _repeat_writer(self, stored: StoredSourceOffsets) -> RepeatWriter:
         return RepeatWriter(

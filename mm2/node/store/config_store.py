@@ -1,7 +1,7 @@
 """The config topic, in which a flow's leader publishes the partitions of source tasks, the groups of checkpoint tasks,
 the session key, pauses, skips, repeats, the transactional IDs in use, the histories of queries, the fingerprint of its
-file, for which topics starts under ``latest`` are stored, the shares of what the flow may fetch, and what was deleted on
-the source.
+file, for which topics starts under ``latest`` are stored, the shares of what the flow may fetch, and which topics were
+deleted on the source.
 """
 
 from __future__ import annotations
