@@ -146,7 +146,7 @@ def _rate(text: str) -> float:
 
 def _confirmed() -> bool:
     if not sys.stdin.isatty():
-        note("mm2 map rebuild: nothing is written without --yes, as nobody can be asked")
+        note("mm2 map rebuild: nothing is written: add --yes, as the question cannot be answered here")
         return False
     print("Replace the map of these partitions? [y/N] ", end="", file=sys.stderr, flush=True)  # noqa: T201
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -2,8 +2,8 @@
 
 Copying keeps the order: whatever a source task copies, it copies the source's records one after the other, and after
 an error or a crash it starts again at an earlier one. So the target has *runs* of copies, with records of others and
-copies of deleted records in between. Records with equal content cannot be told apart, but where they stand between two
-others, they can.
+copies of deleted records in between. Which copy belongs to which of several equal records is clear only if they stand
+between two others.
 
 *Anchors* are source records whose content occurs once on the source. All of them are looked up in the target; of a
 large partition only some, chosen by the fingerprint, so that memory is limited. What is between two anchors belongs
@@ -168,7 +168,7 @@ class TargetAligner:
     B. Of several copies of a record the later one counts only if it belongs to a repeat that has every source record
        from its start up to the furthest one that was copied before. So every source record behind a position that has a
        range has a copy behind the position's target offset, or none that was found.
-    C. Records that cannot be told apart, and those that the target does not have, are in no range and no hole.
+    C. Equal records whose copies are not clear, and records that the target does not have, are in no range and no hole.
     """
 
     def __init__(self, source: SourceRecords) -> None:

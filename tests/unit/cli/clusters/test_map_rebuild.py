@@ -109,12 +109,12 @@ async def test_writing_is_completed_when_the_command_is_interrupted() -> None:
     assert steps == ["begun", "done"]
 
 
-def test_nothing_is_written_if_nobody_can_be_asked(
+def test_nothing_is_written_if_no_one_can_be_asked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     assert not _confirmed()
-    assert "nothing is written without --yes" in capsys.readouterr().err
+    assert "nothing is written: add --yes" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("answer", "expected"), [("y\n", True), ("Yes\n", True), ("\n", False), ("n\n", False)])
