@@ -8,6 +8,9 @@ import time
 
 import pytest
 
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
+from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, Segment, SegmentKey
 from mm2.node.status.status_model import GroupState
 from tests.integration.checkpoints.conftest import NewFlow
 from tests.integration.checkpoints.flow import OFFSETS_PARTITIONS, SOON, shown, shown_partition
@@ -213,6 +216,49 @@ async def test_invalid_records_are_skipped_counted_and_logged(
         await until(lambda: flow.checkpoint_metrics.skipped_by_topic == counted, SOON, f"all are counted: {counted}")
     warnings = [record.getMessage() for record in caplog.records if "skipped a record" in record.getMessage()]
     assert len(warnings) == len(counted), "one line per topic and minute"
+
+
+def segment(topic: str, sequence: int, upstream: int, records: int, **more: object) -> Outgoing:
+    """A segment with one range, in which source and target offsets are equal."""
+    partition = TopicPartition(topic, 0)
+    found = Segment(
+        topic_partition=partition,
+        sequence=sequence,
+        era=0,
+        topic_ids=UNKNOWN_IDS,
+        before=CopiedUpTo(upstream, upstream) if upstream else CopiedUpTo(),
+        through=upstream + records,
+        ranges=(CopiedRange(upstream, upstream, records),),
+        **more,  # type: ignore[arg-type]
+    )
+    return Outgoing(key=found.key(), value=found.value(), partition=0)
+
+
+@pytest.mark.parametrize("damage", [b"\0\2of a newer release", b"\xff garbage", b""])
+async def test_a_segment_that_cannot_be_read_and_then_a_deleted_map(new_flow: NewFlow, damage: bytes) -> None:
+    """Positions in the damaged segment are conservative, those of other topics and after it stay exact; without the
+    topic, translation continues with what was read, and says so."""
+    flow = new_flow()
+    exact = flow.target.create_topic(f"mm2-exact-offsets.{flow.a}.internal", config={"cleanup.policy": "compact"})
+    torn, whole = flow.topic("torn", records=300), flow.topic("whole", records=100)
+    damaged = Outgoing(key=SegmentKey(TopicPartition(torn, 0), 0, 1).encode(), value=damage, partition=0)
+    records = [segment(torn, 0, 0, 100), damaged, segment(torn, 2, 200, 100, after_gap=True), segment(whole, 0, 0, 100)]
+    write(flow.target.bootstrap, exact, records)
+    for topic in (torn, whole):
+        flow.sync(topic, (0, 0))
+    inside, behind = flow.named("inside"), flow.named("behind")
+    commit(flow.source, inside, {(torn, 0): 150, (whole, 0): 50})
+    commit(flow.source, behind, {(torn, 0): 250})
+    async with flow.running() as task:
+        assert (await flow.checkpoint(inside, 150)).downstream <= 150, "no record is skipped"
+        assert (await flow.checkpoint(inside, 50)).downstream == 50
+        assert (await flow.checkpoint(behind, 250)).downstream == 250, "records behind the gap are read again at most"
+        assert flow.checkpoint_metrics.skipped_by_topic[exact] == 1
+        flow.target.delete_topic(exact)
+        said = f"cannot read {exact}"
+        await until(lambda: said in str(task.group_reasons), SOON, "the flow says that the map is gone")
+        commit(flow.source, inside, {(whole, 0): 60})
+        assert (await flow.checkpoint(inside, 60)).downstream == 60
 
 
 async def test_task_waits_for_unavailable_source(new_flow: NewFlow) -> None:
