@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -344,12 +345,18 @@ def named(problems: tuple[Problem, ...]) -> set[tuple[str | None, str]]:
     return {(problem.key, problem.rule) for problem in problems}
 
 
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copy the files once, as some fixes create or change others beside them, and undo it (`in_place`)."""
+    directory = tmp_path_factory.mktemp("advice")
+    shutil.copytree(FILES.parent, directory / "snapshots" / "config", ignore=shutil.ignore_patterns("*.txt"))
+    (directory / "golden").symlink_to(ROOT / "tests" / "golden")
+    return directory / "snapshots" / "config" / "bad"
+
+
 @pytest.fixture(autouse=True)
-def in_example_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Copy the files, as some fixes create or change others beside them."""
-    shutil.copytree(FILES.parent, tmp_path / "snapshots" / "config", ignore=shutil.ignore_patterns("*.txt"))
-    (tmp_path / "golden").symlink_to(ROOT / "tests" / "golden")
-    monkeypatch.chdir(tmp_path / "snapshots" / "config" / "bad")
+def in_example_directory(monkeypatch: pytest.MonkeyPatch, copies: Path) -> None:
+    monkeypatch.chdir(copies)
     monkeypatch.setenv("MM2_GOLDEN_HOST", "a.example.com")
     monkeypatch.syspath_prepend(Path("../classes").resolve())
 
@@ -360,7 +367,7 @@ def test_every_fix_of_a_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     unused = list(examples)
     faults: list[str] = []
     left: list[str] = []
-    for problem in load(Path(name)).problems:
+    for problem in problems_of(name):
         first = problem.fix.split("\n", maxsplit=1)[0]
         own = [one for one in examples if (one.key, one.fix) == (problem.key or "", first)]
         unused = [one for one in unused if one not in own]
@@ -377,13 +384,13 @@ def from_its_words(name: str, problem: Problem) -> Iterator[str]:
     """Yield for each alternative of the fix what is wrong after it; empty: nothing."""
     if problem.line is None:
         for text in whole_file(problem.fix):
-            yield judged(problem, name, observed(Path(name).read_text("iso-8859-1")), text)
+            yield judged(problem, name, as_it_is(Path(name).read_text("iso-8859-1")), text)
         if add := re.fullmatch(rf"add ({KEY}) = (\S+)", problem.fix):
             text = Path(name).read_text("iso-8859-1")
-            yield judged(problem, name, observed(text), with_key(text, add[1], add[2]))
+            yield judged(problem, name, as_it_is(text), with_key(text, add[1], add[2]))
     elif problem.file == name:
         text = alone(name, problem)
-        old = observed(text)
+        old = as_it_is(text)
         entry = Lines.of(Path(name)).at(problem.line)
         for after in applied(text, entry, problem.fix):
             yield judged(problem, name, old, after)
@@ -394,7 +401,7 @@ def as_in_examples(
 ) -> Iterator[str]:
     for repair in examples:
         text = alone(name, problem)
-        old = observed(text)
+        old = as_it_is(text)
         with monkeypatch.context() as changed, in_place(repair, changed):
             yield judged(problem, name, old, done_by_hand(text, repair))
 
@@ -409,12 +416,12 @@ def alone(name: str, problem: Problem) -> str:
         entry = file.at(problem.line)
     else:
         entry = next(one for one in file.entries if one.key == problem.key)
-    others = {file.at(one.line).line for one in load(path).problems if one.line is not None and one.file == name}
+    others = {file.at(one.line).line for one in problems_of(name) if one.line is not None and one.file == name}
     text = file.text(frozenset(one.line for one in file.entries if one.line not in others) | {entry.line, 1})
-    if (problem.key, problem.rule) in named(load(written(text)).problems):
+    if (problem.key, problem.rule) in named(as_it_is(text)[0]):
         return text
     text = file.text()
-    return text if (problem.key, problem.rule) in named(load(written(text)).problems) else path.read_text("iso-8859-1")
+    return text if (problem.key, problem.rule) in named(as_it_is(text)[0]) else path.read_text("iso-8859-1")
 
 
 def written(text: str) -> Path:
@@ -455,6 +462,18 @@ def forget_classes() -> None:
     for directory in Path("..").rglob("__pycache__"):
         shutil.rmtree(directory)
     importlib.invalidate_caches()
+
+
+@cache
+def problems_of(name: str) -> tuple[Problem, ...]:
+    """Return the problems of an example. Most are asked for once for each of them."""
+    return load(Path(name)).problems
+
+
+@cache
+def as_it_is(text: str) -> tuple[tuple[Problem, ...], Effect]:
+    """Return what is `observed` before a fix, with no example in place. Many fixes have the same text before them."""
+    return observed(text)
 
 
 def observed(text: str) -> tuple[tuple[Problem, ...], Effect]:
