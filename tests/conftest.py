@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import os
 import random
@@ -64,6 +65,17 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(FailureRecorder(config))
     if config.getoption("hypothesisseed", None) is None:
         config.option.hypothesisseed = str(SEED)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the collector away from modules and test items, which stay: else it examines them again and again."""
+    gc.disable()
+    found = yield
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+    return found
 
 
 def pytest_report_header() -> str:

@@ -5,16 +5,37 @@ from dataclasses import replace
 
 import httpx
 import pytest
+from pydantic import TypeAdapter
 
 from mm2.core.problems.problem_times import ProblemTimes
-from mm2.node.status.status_model import NodeStatus
+from mm2.node.status.status_model import FlowGroups, FlowStatus, NodeStatus
 from mm2.rest.app import rest_app
 from mm2.rest.internal.peers import Peers
+from mm2.rest.merge.partition_merge import PartitionDetails
+from mm2.rest.public.commands import CommandRefusedResponse
+from mm2.rest.public.health import HealthResponse
+from mm2.rest.public.queries import QueriesResponse
+from mm2.rest.public.response_bodies import CommandResponse, LossesResponse, NodeDetails
+from mm2.rest.public.responses import Unreadable
 from mm2.rest.server.server import RestServer
 from tests.contract.nodes import PLAIN, rest_context
 
 Serve = Callable[[NodeStatus | Callable[[], NodeStatus]], Awaitable[httpx.AsyncClient]]
 ServeWatched = Callable[[Callable[[], NodeStatus], Callable[[], ProblemTimes]], Awaitable[httpx.AsyncClient]]
+
+BODIES = (
+    *(CommandRefusedResponse, CommandResponse, FlowGroups, FlowStatus, HealthResponse, LossesResponse, NodeDetails),
+    *(PartitionDetails, QueriesResponse, Unreadable),
+)
+"""Dataclasses of responses that each application of a node describes, some of them for dozens of endpoints."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def schemas() -> None:
+    """Let pydantic keep the schemas of dataclasses, as it does for its models: hundreds of tests make an application,
+    which takes 0.06 s of CPU instead of 0.14 s then."""
+    for body in BODIES:
+        setattr(body, "__pydantic_core_schema__", TypeAdapter(body).core_schema)  # noqa: B010 - mypy knows no such name
 
 
 @pytest.fixture
@@ -37,7 +58,7 @@ async def serve_watched() -> AsyncIterator[ServeWatched]:
     async def start(status: Callable[[], NodeStatus], times: Callable[[], ProblemTimes]) -> httpx.AsyncClient:
         server = RestServer(rest_app(replace(context, status=status, problem_times=times)))
         await server.start()
-        client = httpx.AsyncClient(timeout=30, base_url=server.url, trust_env=False)
+        client = httpx.AsyncClient(timeout=30, base_url=server.url, trust_env=False, verify=False)
         opened.append((server, client))
         return client
 
