@@ -47,8 +47,8 @@ test-fast: setup ## tests without brokers, with the coverage that is demanded
 test-slow: prepared ## tests on real brokers (SLOW_WORKERS=n)
 	@$(BIN)/pytest -n $(SLOW_WORKERS) $(SPREAD) $(SLOW)
 
-test-versions: prepared ## the newest Python and Java of README.md: all fast tests, a plain and a SQL flow (PYTHON_NEWEST=, JAVA_NEWEST=)
-	@sh deploy/setup/newest.sh $(FAST_WORKERS)
+test-versions: prepared ## the newest Python and Java of README.md: fast tests of the program, a plain and a SQL flow (PYTHON_NEWEST=, JAVA_NEWEST=)
+	@sh deploy/setup/newest.sh
 
 test-long: prepared ## what takes minutes, in parts (PART="readme table", MINUTES=n for each), from where it stopped (FRESH=1: all)
 	@$(LONG) test-long --part '$(PART)'

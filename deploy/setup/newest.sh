@@ -1,8 +1,8 @@
 #!/bin/sh
-# Runs the fast tests on the newest Python that README.md promises, and one plain and one SQL flow on the newest Java.
+# Runs the fast tests of the program on the newest Python that README.md promises, and one plain and one SQL flow on the
+# newest Java. Tests of docs/, deploy/ and of the tests' own tools do not depend on the user's Python.
 # `make test` covers the oldest ones. Looks for Python in $PYTHON_NEWEST, PATH and pyenv, and for a JDK in $JAVA_NEWEST,
 # JAVA_HOME, PATH and /usr/lib/jvm. Fails if one is missing; with MM2_NO_SKIPS=1 also if .venv is not of the oldest Python.
-# usage: newest.sh WORKERS
 set -eu
 
 cd "$(dirname "$0")/../.."
@@ -11,7 +11,7 @@ NEWEST_PYTHON=3.13
 OLDEST_JAVA=17
 NEWEST_JAVA=25
 environment=.venv-newest
-workers=$1
+workers=2 # as many as cores: each more collects all tests once more, and other tests run beside them
 
 fail() { # PROBLEM FIX
     echo "versions: error: $1" >&2
@@ -68,7 +68,9 @@ running=$!
 
 echo "versions: fast tests with Python $NEWEST_PYTHON ($python), properties with a few examples"
 code=0
-MM2_HYPOTHESIS=few nice -n 19 $environment/bin/pytest -n "$workers" --dist loadfile \
+MM2_HYPOTHESIS=few nice -n 19 $environment/bin/pytest -n $workers --dist loadfile \
+    --ignore tests/unit/bench --ignore tests/unit/deploy --ignore tests/unit/lab --ignore tests/unit/long \
+    --ignore-glob 'tests/unit/test_*.py' \
     tests/unit tests/property tests/golden tests/snapshots tests/contract || code=1
 wait $running || code=1
 echo "versions: the two flows with Java $NEWEST_JAVA:"

@@ -7,7 +7,7 @@ import os
 PROFILE = os.environ.get("MM2_HYPOTHESIS", "mm2")
 PART = {
     "explore": 1,  # `make test-long`: new examples each time
-    "mm2": 3,  # `make test`: the same each time, so more of them would find something only once
+    "mm2": 5,  # `make test`: the same each time, so more of them would find something only once
     "few": 10,  # `make test-versions`: another Python
 }
 LEAST = 10

@@ -26,6 +26,7 @@ _COORDINATOR_STARTS = (
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
 )
+_EPOCH_CHANGES = KafkaError.STALE_MEMBER_EPOCH  # a member of KIP-848 hears of its new epoch with its next heartbeat
 
 Offsets = Mapping[tuple[str, int], int]
 
@@ -38,23 +39,28 @@ def commit(
     wanted = [TopicPartition(topic, number, offset, metadata) for (topic, number), offset in offsets.items()]
     if protocol == "consumer":
         with member(cluster, group, {topic for topic, _ in offsets}, protocol=protocol) as consumer:
-            consumer.commit(offsets=wanted, asynchronous=False)
+            commit_as(consumer, wanted)
         return
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "log_level": 0})
+    try:
+        commit_as(consumer, wanted)
+    finally:
+        consumer.close()
 
-    def accepted() -> bool:  # the first commit on a broker can find its coordinator still loading
+
+def commit_as(consumer: Consumer, offsets: list[TopicPartition]) -> None:
+    """Commit with a consumer. The first commit on a broker can find its coordinator still loading: it is repeated."""
+
+    def accepted() -> bool:
         try:
-            consumer.commit(offsets=wanted, asynchronous=False)
+            consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:
-            if error.args[0].code() not in _COORDINATOR_STARTS:
+            if error.args[0].code() not in (*_COORDINATOR_STARTS, _EPOCH_CHANGES):
                 raise
             return False
         return True
 
-    try:
-        wait_until(accepted, ANSWERED, f"the offsets of group {group} are committed")
-    finally:
-        consumer.close()
+    wait_until(accepted, ANSWERED, f"{offsets} are committed")
 
 
 def committed(cluster: KafkaCluster, group: str) -> dict[tuple[str, int], int]:

@@ -18,6 +18,7 @@ from mm2.core.naming.names import TopicPartition
 from mm2.core.wire.formats import Checkpoint
 from tests.lab.cluster import KafkaCluster
 from tests.lab.commands import Outcome, run
+from tests.lab.groups import commit
 from tests.lab.guide import MIGRATING, commands
 from tests.lab.history import Partitions, read_topic
 from tests.lab.java_mm2 import JavaMirrorMaker
@@ -197,12 +198,7 @@ class _Runner:
         for topic in PARTITIONS:
             for number, records in read_topic(self.a.bootstrap, topic, isolation="read_uncommitted").items():
                 upstream[topic, number] = records[-BEHIND].offset
-        consumer = Consumer({"bootstrap.servers": self.a.bootstrap, "group.id": group, "log_level": 0})
-        try:
-            places = [Place(topic, number, offset) for (topic, number), offset in upstream.items()]
-            consumer.commit(offsets=places, asynchronous=False)
-        finally:
-            consumer.close()
+        commit(self.a, group, upstream)
         self.group_offsets.append(
             GroupOffsets(
                 phase=phase,

@@ -33,6 +33,7 @@ from tests.integration.kafka.group_clients import (
     seen,
 )
 from tests.lab.cluster import ADMIN_TIMEOUT, KafkaCluster
+from tests.lab.groups import commit_as
 from tests.lab.listeners import AUTHORIZER, Listener
 from tests.lab.waiting import until
 
@@ -67,7 +68,7 @@ async def test_group_with_and_without_members(
     partition = TopicPartition(topic, 0)
     async with connected(cluster_a) as cluster:
         async with member(cluster_a, group, topic, protocol) as consumer:
-            consumer.commit(offsets=[Position(topic, 0, 7)], asynchronous=False)
+            commit_as(consumer, [Position(topic, 0, 7)])
             assert await group_states(cluster, [group]) == {group: "Stable"}
             (listed,) = [one for one in await list_groups(cluster) if one.group == group]
             assert (listed.protocol_type, listed.state, listed.kind) == ("consumer", "Stable", protocol)

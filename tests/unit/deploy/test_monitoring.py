@@ -216,8 +216,9 @@ def test_promtool_accepts_the_configuration() -> None:
 
 
 @pytest.mark.needs("promtool")
-def test_alert_rules_with_promtool() -> None:
-    run_promtool("test", "rules", str(HERE / "alerts_test.yml"))
+@pytest.mark.parametrize("file", ["alerts_test.yml", "alerts_of_days_test.yml"])
+def test_alert_rules_with_promtool(file: str) -> None:
+    run_promtool("test", "rules", str(HERE / file))
 
 
 @pytest.mark.needs("promtool")
