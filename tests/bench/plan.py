@@ -22,8 +22,8 @@ from tests.lab.waiting import GaveUp
 
 NAMES = (*(workload.name for workload in WORKLOADS), latency.NAME, exactly_once.NAME, sql.NAME, translation.NAME)
 
-# Requests must not create topics: the tool creates the remote topic.
-BROKER = {"auto.create.topics.enable": "false"}
+# Requests must not create topics: the tool creates the remote topic. More threads than brokers of tests have.
+BROKER = {"auto.create.topics.enable": "false", "num.network.threads": "2", "num.io.threads": "4"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

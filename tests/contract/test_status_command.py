@@ -6,21 +6,18 @@ import os
 import signal
 import sys
 import time
-from contextlib import redirect_stderr, redirect_stdout
-from io import StringIO
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from fastapi import FastAPI
 
-from mm2.cli.commands import execute, mm2_app
 from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import NodeStatus
 from mm2.rest.server.server import RestServer
 from tests.contract.conftest import Serve
 from tests.contract.samples import flow, heartbeat_flow, node, partition, topic, unheard
+from tests.lab.commands import run_here
 from tests.lab.waiting import GaveUp
 from tests.lab.waiting import until as eventually  # a test below has a parameter of that name
 
@@ -29,18 +26,13 @@ DEADLINE_S = 60  # long, because two cores can be busy
 
 
 async def mm2(*args: str, environment: dict[str, str] | None = None) -> tuple[int | None, str, str]:
-    """Run the command in a thread beside the serving event loop; return its exit code, output and error output.
-
-    A process of its own takes half a second of CPU for Python and its imports. One command at a time.
-    """
-    out, err = StringIO(), StringIO()
-    with patch.dict(os.environ, environment or {}), redirect_stdout(out), redirect_stderr(err):
-        try:
-            async with asyncio.timeout(DEADLINE_S):
-                code = await asyncio.to_thread(execute, mm2_app(), args)
-        except TimeoutError:
-            raise GaveUp(f"not within {DEADLINE_S} s: mm2 {' '.join(args)} ends") from None
-    return code, out.getvalue(), err.getvalue()
+    """Run the command in a thread beside the serving event loop; return its exit code, output and error output."""
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            outcome = await asyncio.to_thread(run_here, *args, env=environment)
+    except TimeoutError:
+        raise GaveUp(f"not within {DEADLINE_S} s: mm2 {' '.join(args)} ends") from None
+    return outcome.code, outcome.stdout, outcome.stderr
 
 
 async def mm2_process(*args: str) -> tuple[int | None, str, str]:

@@ -21,19 +21,19 @@ HEAP = "-Xmx256m"  # a broker under test load lives in 150 MB
 
 # Smaller and faster than the defaults; tests override the settings that they test.
 DEFAULTS = {
-    "num.network.threads": "2",
-    "num.io.threads": "4",
+    "num.network.threads": "1",  # for each listener
+    "num.io.threads": "2",
     "group.coordinator.threads": "1",  # 4 by default, each with its executors
     "share.coordinator.threads": "1",
     "background.threads": "2",  # 10 by default
-    "metadata.max.idle.interval.ms": "5000",  # an idle controller writes and flushes a record every 500 ms by default
+    "metadata.max.idle.interval.ms": "15000",  # an idle controller writes and flushes a record every 500 ms by default
     "log.index.size.max.bytes": "65536",  # the default of 10 MB is allocated for each partition
     "log.cleaner.dedupe.buffer.size": "4194304",  # 128 MB by default: half of this heap
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
     "share.coordinator.state.topic.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
-    "broker.heartbeat.interval.ms": "500",
+    "broker.heartbeat.interval.ms": "1000",  # three within a session; each is a request and work of the controller
     "broker.session.timeout.ms": "3000",  # a killed broker loses its leaderships after this, and can then restart
     "auto.create.topics.enable": "true",  # Kafka's default: a client that creates topics by asking is to be seen
 }

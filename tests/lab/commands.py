@@ -6,10 +6,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+from mm2.cli.commands import execute, mm2_app
 from tests.lab.waiting import GaveUp
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +46,17 @@ def run(name: str, *arguments: str, env: Mapping[str, str] | None = None, timeou
         env={**os.environ, **(env or {})},
     )
     return Outcome(code=ended.returncode, stdout=ended.stdout, stderr=ended.stderr)
+
+
+def run_here(*arguments: str, env: Mapping[str, str] | None = None) -> Outcome:
+    """Run ``mm2`` in this process, which takes half a second of CPU less than `run`, for Python and its imports.
+
+    One at a time, as it writes to this process's standard output.
+    """
+    out, err = StringIO(), StringIO()
+    with patch.dict(os.environ, env or {}), redirect_stdout(out), redirect_stderr(err):
+        code = execute(mm2_app(), arguments)
+    return Outcome(code=code, stdout=out.getvalue(), stderr=err.getvalue())
 
 
 def run_within(timeout: float, command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[Any]:

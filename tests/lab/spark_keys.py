@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Iterator
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from zipfile import ZipFile
@@ -31,6 +32,7 @@ _SIZES |= {**dict.fromkeys((7, 8, 16, 19, 20), 3), 15: 4}
 """Bytes of the entries of a constant pool, by their tag (Java Virtual Machine Specification, 4.4)."""
 
 
+@cache
 def names() -> frozenset[str]:
     """Return the names of the settings of the installed Spark."""
     found: set[str] = set()

@@ -12,7 +12,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.lab.commands import Outcome, run
+from tests.lab.commands import Outcome, run_here
 from tests.lab.node import Node
 
 
@@ -107,17 +107,16 @@ def observe(node: Node, seconds: float) -> Observation:
 
     at = time.time()
     with ThreadPoolExecutor() as pool:
-        status = pool.submit(run, "mm2", "status", str(node.file))
-        lag = pool.submit(run, "mm2", "lag", str(node.file))
         health, ready, flows, metrics = (
             pool.submit(get(path)) for path in ("/health", "/health/ready", "/flows", "/metrics")
         )
+        status, lag = (run_here(command, str(node.file)) for command in ("status", "lag"))
         return Observation(
             node=node.name,
             at=at,
             seconds=seconds,
-            status=status.result(),
-            lag=lag.result(),
+            status=status,
+            lag=lag,
             health=health.result(),
             ready=ready.result(),
             flows=flows.result(),
