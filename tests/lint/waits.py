@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 PACED = {
     "tests/bench/copying.py": {"watch": "takes samples at a rate; it reports its own deadlines"},
     "tests/bench/idle.py": {"measure_latency": "a rate of requests"},
+    "tests/bench/links/__main__.py": {"_measure": "takes samples at a rate, until a deadline"},
     "tests/bench/steady.py": {"_send": "a rate of records"},
     "tests/demo/screen.py": {"_show_table": "a rate of pictures", "_show_lines": "a rate of pictures"},
     "tests/faults/fault_round.py": {
