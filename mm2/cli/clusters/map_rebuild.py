@@ -24,6 +24,7 @@ from mm2.core.access.rights import on_topic
 from mm2.core.alignment.aligner import Alignment, SourceRecords, TargetAligner
 from mm2.core.alignment.fingerprints import fingerprint
 from mm2.core.alignment.rebuilt_map import StoredMap, outdated_keys, rebuilt_segments
+from mm2.core.coordination.pauses import WHOLE_FLOW
 from mm2.core.naming.internal_topics import exact_offsets
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_records import Segment, TopicIds
@@ -257,7 +258,7 @@ class RebuildJob:
                 f"{self._topic} may be copied meanwhile, as {counted(len(group.members), 'node')} of {self._flow} run:"
                 f" pause it first (mm2 pause FILE --flow '{self._flow}' --topic {self._topic}), or stop the nodes"
             )
-        since = [configs.pauses.since[name] for name in ("", self._topic) if name in configs.pauses.since]
+        since = [configs.pauses.since[name] for name in (WHOLE_FLOW, self._topic) if name in configs.pauses.since]
         left = self._settled_s - (time.time() - min(since) / 1_000) if since else 0.0
         if left > 0 and waits:
             note(f"mm2 map rebuild: {self._topic} was paused just now; waiting {left:.0f} s until all lanes heed it")
