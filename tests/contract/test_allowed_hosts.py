@@ -24,6 +24,7 @@ NODE = SimpleNamespace(
     losses=recorded_losses,
     query_histories=recorded_queries,
     story=None,
+    translate=None,
     published=node(),
 )
 OTHERS = {"mm2.example.com": 421, "a.ops.example.com": 421, "evil.example": 421}

@@ -23,6 +23,7 @@ NODE = SimpleNamespace(
     losses=None,
     query_histories=None,
     story=None,
+    translate=None,
     log=None,
     published=None,
 )
