@@ -44,7 +44,7 @@ THREAD_GRACE = 10.0  # seconds for a thread that has been told to end, on a busy
 NOT_OF_THE_TEST = (LAUNCHER_THREAD, "asyncio_", "kerberos-", "login-", "message-handler")
 
 # No time limits on two shared cores. `make test` always tries the same examples, `make test-long` tries new ones.
-hypothesis.settings.register_profile("mm2", deadline=None, print_blob=True, derandomize=True, max_examples=50)
+hypothesis.settings.register_profile("mm2", deadline=None, print_blob=True, derandomize=True)
 hypothesis.settings.register_profile("few", deadline=None, print_blob=True, derandomize=True, max_examples=20)
 hypothesis.settings.register_profile("explore", deadline=None, print_blob=True)
 hypothesis.settings.load_profile(PROFILE)
