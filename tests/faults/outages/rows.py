@@ -276,7 +276,7 @@ PAUSED = {"MM2PausedLong": 25 * 60, **NOT_COPIED}
 
 ROWS = (
     Row(name="source dead", fault=_source_dead, expected=SOURCE_SILENT, in_gate=True),
-    Row(name="source hung", fault=_source_hung, expected=SOURCE_SILENT),
+    Row(name="source hung", fault=_source_hung, expected=SOURCE_SILENT, in_gate=True),
     Row(name="cut off from the source", fault=_source_cut_off, expected=SOURCE_SILENT),
     Row(name="target dead", fault=_target_dead, expected=TARGET_SILENT, in_gate=True),
     Row(name="target hung", fault=_target_hung, expected=TARGET_SILENT),
