@@ -1,26 +1,27 @@
 """Random positions in both directions, after everything that a partition can go through.
 
 The node is killed three times while it copies, the target's broker hangs so that batches are sent again, and the
-source's log is truncated. The map is then read from its topic, and both topics with an independent client.
+source's log is truncated. Then `mm2 translate` answers, and an independent client reads both topics.
 """
 
 from __future__ import annotations
 
+import json
 import random
-from collections import Counter
-from collections.abc import Callable
-from functools import partial
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
+from mm2.cli.commands import execute, mm2_app
 from mm2.core.naming.names import TopicPartition
-from mm2.core.positions.answer import Precision
+from mm2.core.positions.answer import PositionAnswer, Precision
 from tests.integration.flows.test_compacted import COMPACTED, keyed
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import StartCluster
 from tests.lab.freezing import frozen
 from tests.lab.history import end_offset_sum, read_topic
-from tests.lab.judged_positions import Counts, TwoTopics, read_map, summary
+from tests.lab.judged_positions import Counts, TwoTopics, summary
 from tests.lab.load import Load
 from tests.lab.node import Node
 from tests.lab.records import plain, write, write_transactions
@@ -99,7 +100,10 @@ def truncate(source: KafkaCluster, topic: str, end: int) -> None:
 @pytest.mark.long  # tests/integration/flows/test_exact_offsets.py: all positions of its topics, with lanes alone
 @pytest.mark.timeout(1_800)  # seconds: the node starts four times, with two Sparks each
 def test_random_positions_in_both_directions(
-    start_cluster: StartCluster, rng: random.Random, unique: Callable[[str], str]
+    start_cluster: StartCluster,
+    rng: random.Random,
+    unique: Callable[[str], str],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     source = start_cluster("positions-a", properties={"log.cleaner.backoff.ms": "100"})
     target = start_cluster("positions-b")
@@ -125,21 +129,61 @@ def test_random_positions_in_both_directions(
         traffic.write(1_000)
         wait_caught_up(node, target)
         assert node.stop() == 0
-    positions = read_map(target.bootstrap, "mm2-exact-offsets.A.internal")
+    topics = [
+        TwoTopics(
+            TopicPartition(topic, 0),
+            read_topic(source.bootstrap, topic)[0],
+            read_topic(target.bootstrap, f"A.{topic}")[0],
+        )
+        for topic in TOPICS
+    ]
+    each = POSITIONS // len(TOPICS)
+    upstream = {one.topic: rng.sample(range(one.source_end + 20), each) for one in topics}
+    downstream = {f"A.{one.topic}": rng.sample(range(one.remote_end + 5), each) for one in topics}
+    to_target, to_source = translated(node, upstream, capsys), translated(node, downstream, capsys, "--reverse")
+    shown: list[str] = []
     found: dict[str, Counts] = {"to the target": Counter(), "to the source": Counter()}
-    for topic in TOPICS:
-        there, copies = read_topic(source.bootstrap, topic)[0], read_topic(target.bootstrap, f"A.{topic}")[0]
-        one = TopicPartition(topic, 0)
-        both = TwoTopics(one, there, copies)
-        upstream = [rng.randrange(there[-1].offset + 20) for _ in range(POSITIONS // len(TOPICS))]
-        downstream = [rng.randrange(copies[-1].offset + 5) for _ in range(POSITIONS // len(TOPICS))]
+    for one in topics:
+        remote = f"A.{one.topic}"
         for direction, counts in (
-            ("to the target", both.judge_to_target(upstream, partial(positions.on_target, one))),
-            ("to the source", both.judge_to_source(downstream, partial(positions.on_source, one))),
+            ("to the target", one.judge_to_target(upstream[one.topic], to_target[one.topic].__getitem__)),
+            ("to the source", one.judge_to_source(downstream[remote], to_source[remote].__getitem__)),
         ):
-            print(summary(f"{topic} {direction} ({len(there)} records, {len(copies)} copies)", counts))
+            shown.append(summary(f"{one.topic} {direction}", counts))
             found[direction] += counts
     for direction, counts in found.items():
-        print(summary(f"{counts.total()} positions {direction}, 0 skipped", counts))
+        shown.append(summary(f"{counts.total()} positions {direction}, 0 skipped", counts))
+    with capsys.disabled():
+        print("", *shown, sep="\n")
+    for counts in found.values():
         assert counts.total() == POSITIONS
         assert counts[Precision.EXACT] + counts[Precision.NEXT] > 0.9 * POSITIONS
+
+
+def translated(
+    node: Node, positions: Mapping[str, Sequence[int]], capsys: pytest.CaptureFixture[str], *words: str
+) -> dict[str, dict[int, PositionAnswer]]:
+    """Return the answers of `mm2 translate` to offsets of partition 0 of some topics."""
+    lines = [f"{topic}:0:{offset}" for topic, offsets in positions.items() for offset in offsets]
+    file = node.directory / "positions.txt"
+    file.write_text("\n".join(lines))
+    capsys.readouterr()
+    code = execute(mm2_app(), ["translate", str(node.file), "--positions", str(file), "--json", *words])
+    printed = capsys.readouterr()
+    assert code == 3, printed.err  # not all are exact
+    asked, answer = ("remote_topic", "remote_offset"), ("topic", "offset")
+    if words:
+        answer = ("source_topic", "source_offset")
+    else:
+        asked, answer = answer, asked
+    found: defaultdict[str, dict[int, PositionAnswer]] = defaultdict(dict)
+    for row in json.loads(printed.out):
+        found[row[asked[0]]][row[asked[1]]] = PositionAnswer(
+            offset=row[answer[1]],
+            precision=Precision(row["precision"]),
+            reason=row["reason"],
+            read_again=row["read_again"],
+            missing=row["missing"],
+        )
+    assert sum(map(len, found.values())) == len(lines)
+    return found

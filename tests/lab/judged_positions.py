@@ -40,6 +40,9 @@ class TwoTopics:
     """
 
     def __init__(self, partition: TopicPartition, source: Sequence[Record], remote: Sequence[Record]) -> None:
+        self.topic = partition.topic
+        self.source_end = source[-1].offset + 1 if source else 0
+        self.remote_end = remote[-1].offset + 1 if remote else 0
         self._name = f"{partition.topic}-{partition.partition}"
         self._source = {one.content: one.offset for one in source}
         assert len(self._source) == len(source), f"{self._name} has equal records"
