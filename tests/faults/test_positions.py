@@ -134,6 +134,7 @@ def test_random_positions_in_both_directions(
             TopicPartition(topic, 0),
             read_topic(source.bootstrap, topic)[0],
             read_topic(target.bootstrap, f"A.{topic}")[0],
+            compacted=topic == STATES,
         )
         for topic in TOPICS
     ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -382,10 +382,10 @@ class ExactOffsets:
         """The partitions in the map, also those of which nothing can be read."""
         return self._partitions
 
-    def entries(self, topic_partition: TopicPartition) -> Sequence[SegmentEntry]:
+    def entries(self, topic_partition: TopicPartition) -> SegmentIndex:
         """Return the segments of a partition's last era, in the order of their target offsets."""
         partition = self._partitions.get(topic_partition)
-        return () if partition is None else partition.entries
+        return SegmentIndex() if partition is None else partition.entries
 
     def put(self, topic_partition: TopicPartition, place: int, segment: Segment | None) -> None:
         """Load the segment that was fetched at ``place`` for this partition. None, or another one: it is lost."""
@@ -499,7 +499,7 @@ class PartitionOffsets:
         self._whole = False  # the newest segment is a part of those that count, as a whole
 
     @property
-    def entries(self) -> Sequence[SegmentEntry]:
+    def entries(self) -> SegmentIndex:
         """The segments of the last era, in the order of their target offsets."""
         return self._index
 

@@ -148,6 +148,10 @@ _DEAD = 64
 others for each one would take too long."""
 
 
+def _is_irregular(entry: SegmentEntry) -> bool:
+    return entry.before.doubt != 0 or entry.truncated >= 0 or not entry.clean
+
+
 class SegmentIndex(Sequence[SegmentEntry]):
     """The segments of one era of a partition, in the order of their sequences and of their target offsets.
 
@@ -192,6 +196,15 @@ class SegmentIndex(Sequence[SegmentEntry]):
     def first(self) -> SegmentEntry | None:
         """The oldest segment."""
         return self[0] if len(self) else None
+
+    def irregular(self, since: int) -> list[SegmentEntry]:
+        """Return, in order, the segments from sequence ``since`` on that are not clean or begin with a truncation."""
+        found = [] if self._last is None or not _is_irregular(self._last) else [self._last]
+        for sequence in reversed(self._exceptions):
+            if sequence < since:
+                break
+            found.append(self._exceptions[sequence])
+        return found[::-1]
 
     @property
     def size(self) -> int:
@@ -275,7 +288,7 @@ class SegmentIndex(Sequence[SegmentEntry]):
         for column, number in zip(self._columns, row, strict=True):
             column.append(number)
         self._sizes.append(entry.size)
-        if entry.before.doubt or entry.truncated >= 0 or not entry.clean:
+        if _is_irregular(entry):
             if self._exceptions is _NO_EXCEPTIONS:
                 self._exceptions = {}
             self._exceptions[entry.sequence] = entry

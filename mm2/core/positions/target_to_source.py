@@ -19,7 +19,7 @@ from mm2.core.offsets.copied_ranges import CopiedRange
 from mm2.core.offsets.exact_offset_records import Segment
 from mm2.core.offsets.leader_epochs import replaced_from
 from mm2.core.offsets.packed_ranges import PackedRanges, decoded
-from mm2.core.offsets.segment_index import LoadedSegments, SegmentEntry, SegmentLost
+from mm2.core.offsets.segment_index import LoadedSegments, SegmentEntry, SegmentIndex, SegmentLost
 from mm2.core.positions.answer import PositionAnswer, Precision
 from mm2.core.positions.source_to_target import UNKNOWN_EXTENT, Extent
 from mm2.core.wire.formats import FormatError
@@ -119,8 +119,8 @@ class TargetOrder:
        source had it when it was copied last. What others copied without the map is assumed to be in order.
     B. The answer at a copy is its record, unless A forbids it: because the source has lost the record, or because
        records that had been left out were copied later, or copied before at target offsets that were not reported.
-    C. An entry is examined once, and again while its segment grows. If copying continued in order after the offset, a
-       lookup takes two bisections, over the entries and over the ranges of one segment.
+    C. An entry is examined once, and again while its segment grows, and only if it is irregular. If copying continued
+       in order after the offset, a lookup takes two bisections, over the entries and over the ranges of one segment.
 
     Not safe for use by two threads.
     """
@@ -141,7 +141,7 @@ class TargetOrder:
 
     def source_position(
         self,
-        entries: Sequence[SegmentEntry],
+        entries: SegmentIndex,
         offset: int,
         *,
         complete: bool = True,
@@ -170,17 +170,15 @@ class TargetOrder:
             answer = self._lowered(self._answer(entries, at, asked), entries, at, offset)
         return _within(answer, source)
 
-    def _catch_up(self, entries: Sequence[SegmentEntry]) -> None:
+    def _catch_up(self, entries: SegmentIndex) -> None:
         """Examine the entries since the last lookup."""
         last = entries[-1]
         if last.era != self._era or last.sequence < self._seen[0]:
             self._start_over(last.era)
-        if self._seen == (last.sequence, last.place):
-            return
-        first = bisect_left(entries, self._seen[0], key=_sequence)
-        for entry in entries[first:]:
-            self._examine(entry)
-        self._seen = last.sequence, last.place
+        if self._seen != (last.sequence, last.place):
+            for entry in entries.irregular(self._seen[0]):
+                self._examine(entry)
+            self._seen = last.sequence, last.place
 
     def _examine(self, entry: SegmentEntry) -> None:
         if entry.truncated >= 0:

@@ -167,6 +167,23 @@ def test_doubt_truncation_and_repeats_are_kept() -> None:
     assert list(index) == [replace(truncated, place=40, size=9), entry(3)]
 
 
+def test_irregular_segments_are_found_from_a_sequence_on() -> None:
+    index = SegmentIndex()
+    assert index.irregular(-1) == []
+    for number in range(6):
+        index.add(entry(number))
+    assert index.irregular(-1) == []
+    repeated, cut = replace(entry(6), clean=False), replace(entry(8), truncated=700)
+    doubtful = replace(entry(9), before=CopiedUpTo(900, 899, 5))
+    for one in (repeated, entry(7), cut, doubtful):
+        index.add(one)
+    assert index.irregular(-1) == [repeated, cut, doubtful]
+    assert index.irregular(7) == [cut, doubtful]
+    index.add(entry(10))
+    assert index.irregular(9) == [doubtful]
+    assert index.irregular(10) == []
+
+
 def test_thousands_are_removed_from_the_start() -> None:
     index = SegmentIndex()
     for sequence in range(1_000):
