@@ -10,7 +10,7 @@ import pytest
 
 from mm2.config.plugins.filters import SlowPatternError
 from mm2.config.regex.java_characters import JavaRegexError
-from mm2.config.regex.java_regex import JavaPattern, SlowMatchError, compile_java
+from mm2.config.regex.java_regex import INTERRUPTED, JavaPattern, SlowMatchError, compile_java
 from mm2.core.plugins import PluginError
 from mm2.core.topics.replication_filter import TopicVerdict
 from tests.unit.config.files import flow, loaded, settings
@@ -37,9 +37,11 @@ def test_what_took_long_is_remembered_either_way() -> None:
     class Regex:
         calls = 0
 
-        def fullmatch(self, text: str, timeout: float) -> bool | None:
+        def fullmatch(self, text: str, **_: object) -> bool | None:
             self.calls += 1
-            time.sleep(0.01)
+            until = time.thread_time() + 0.003
+            while time.thread_time() < until:
+                pass
             return True if text == "a" else None
 
     engine = Regex()
@@ -129,3 +131,26 @@ def test_repetitions_in_repetitions_are_limited(pattern: str) -> None:
 
 def test_repetitions_one_after_the_other_do_not_multiply() -> None:
     assert compile_java("(a{1000}b{1000}){10}|(c{1000}){0}|(d{100}e)*f{1000}").matches("d" * 100 + "e" + "f" * 1000)
+
+
+class UsedUp:
+    """A pattern whose first matches are ended because other threads of the process used up the time."""
+
+    def __init__(self, ended: int) -> None:
+        self.left = ended
+
+    def fullmatch(self, text: str, **_: object) -> str | None:
+        if self.left:
+            self.left -= 1
+            raise TimeoutError
+        return text
+
+
+def test_time_of_other_threads_does_not_count() -> None:
+    assert JavaPattern(UsedUp(3)).matches("orders")  # type: ignore[arg-type]
+    engine = UsedUp(INTERRUPTED)
+    pattern = JavaPattern(engine)  # type: ignore[arg-type]
+    with pytest.raises(SlowMatchError):
+        pattern.matches("orders")
+    assert engine.left == 0
+    assert pattern.matches("orders"), "what was unknown is tried again"
