@@ -351,9 +351,10 @@ ROWS = (
             health=False,
             ready=False,
             alerts={"MM2FlowNotRunning": 11},
-            possible=("MM2LagHigh", "MM2FarBehind"),
+            # recorded once, since an engine is back within seconds: a single value of a counter does not grow
+            possible=("MM2LagHigh", "MM2FarBehind", "MM2NoHeartbeats"),
         ),
-        moments=(2.0, 6.0),
+        moments=(1.0,),
     ),
     Row(
         name="no executor",
