@@ -52,3 +52,7 @@ class CopiedUpTo(NamedTuple):
         return CopiedUpTo(
             max(self.upstream, copied.upstream_end), copied.downstream_end, max(0, doubt - max(0, onward))
         )
+
+
+NO_PROGRESS = CopiedUpTo()
+"""Nothing is copied yet: one object for all partitions."""

@@ -49,7 +49,7 @@ from uuid import UUID
 from zlib import crc32
 
 from mm2.core.naming.names import TopicPartition
-from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
+from mm2.core.offsets.copied_ranges import NO_PROGRESS, CopiedRange, CopiedUpTo
 from mm2.core.offsets.leader_epochs import MAX_EPOCHS, EpochStart, EpochStarts
 from mm2.core.offsets.packed_ranges import PackedRanges, read_packed
 from mm2.core.wire.formats import Fields, FormatError, encode_string, encode_unsigned, pack
@@ -279,13 +279,14 @@ def decode_head(key: bytes | None, value: bytes) -> SegmentHead:
         raise FormatError(f"cannot read exact offsets value: data ends after {len(value)} bytes")
     _, flags, source, remote, *numbers = _HEAD.unpack_from(value)
     upstream, downstream, doubt, first, first_target, end, target_end, hole, through, truncated = numbers
+    before = CopiedUpTo(upstream, downstream, doubt)
     if first_target >= 0 and not (0 <= first < end and first_target < target_end and hole >= 0):
         raise FormatError("cannot read exact offsets value: its ranges do not end after their start")
     return SegmentHead(
         clean=bool(flags & _CLEAN),
         after_gap=bool(flags & _AFTER_GAP),
-        topic_ids=TopicIds(_uuid(source), _uuid(remote)),
-        before=CopiedUpTo(upstream, downstream, doubt),
+        topic_ids=UNKNOWN_IDS if source == remote == _NO_UUID else TopicIds(_uuid(source), _uuid(remote)),
+        before=NO_PROGRESS if before == NO_PROGRESS else before,
         upstream=first,
         downstream=first_target,
         upstream_end=end,

@@ -19,7 +19,7 @@ from operator import attrgetter
 from typing import NamedTuple, assert_never
 
 from mm2.core.naming.names import TopicPartition
-from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
+from mm2.core.offsets.copied_ranges import NO_PROGRESS, CopiedRange, CopiedUpTo
 from mm2.core.offsets.exact_offset_records import Segment, SegmentHead, SegmentKey, TopicIds, decode_head, decode_key
 from mm2.core.offsets.offset_translation import NoSync, NotReady, TooOld, Translated, Translation
 from mm2.core.offsets.packed_ranges import PackedRanges
@@ -446,9 +446,6 @@ def combine(found: Bounded, by_syncs: Translation) -> Translation:
     assert_never(by_syncs)
 
 
-_NO_PROGRESS = CopiedUpTo()
-
-
 class PartitionOffsets:
     """One source partition's ranges.
 
@@ -493,7 +490,7 @@ class PartitionOffsets:
         self._index = SegmentIndex()
         self._counting = PartStore(self._index)
         self._repeat: PartStore | None = None
-        self._reach = _NO_PROGRESS
+        self._reach = NO_PROGRESS
         self._has_gap = False  # a record since the newest segment could not be read: that of this sequence
         self._gap_sequence = -1
         self._whole = False  # the newest segment is a part of those that count, as a whole
@@ -601,7 +598,7 @@ class PartitionOffsets:
         self._index = SegmentIndex()
         self._counting = PartStore(self._index)
         self._repeat = None
-        self._reach = _NO_PROGRESS
+        self._reach = NO_PROGRESS
         self._has_gap = False
         self._gap_sequence = -1
 
