@@ -116,8 +116,8 @@ class PartitionOptions:
 
     ``max_in_flight`` batches are sent at a time, and ``max_held_bytes`` held; with large responses from a source far
     away, up to ``most_held_bytes``. ``dead_letters``: the topic for records that cannot be copied; None: they stop the
-    partition. ``transform``: the query that the records pass through, in
-    frames of about ``frame_bytes`` bytes; None: records are copied as they are.
+    partition. ``transform``: the query that the records pass through, in frames of about ``frame_bytes`` bytes; None:
+    records are copied as they are.
     """
 
     rules: BatchRules

@@ -232,7 +232,6 @@ class BrokerFetcher:
         if size:
             round_trip = self._cluster.round_trip_of(self.node_id, PURPOSE)
             self._response_size.adapt(size, max(sizes), promised, elapsed, round_trip)
-        if size:
             self._answer_s = elapsed
         self._session.answered(answer)
         if self._unanswered_since is not None:

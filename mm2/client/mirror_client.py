@@ -359,7 +359,25 @@ async def _hold(resource: AbstractAsyncContextManager[object], opened: _Opened) 
         await resource.__aexit__(None, None, None)
 
 
-class MirrorClient:
+class SynchronousClient:
+    """A client without asyncio: it keeps an asynchronous one open on an event loop of its own. Context manager."""
+
+    def __init__(self, client: AbstractAsyncContextManager[object], name: str) -> None:
+        """``name``: of the thread. Raises exceptions from opening ``client``."""
+        self._loop = OwnLoop(client, name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections and end the thread; requests in progress fail with ClusterClosed."""
+        self._loop.close()
+
+
+class MirrorClient(SynchronousClient):
     """Synchronous `AsyncMirrorClient` with the same methods, results and errors. Context manager.
 
     It has its own event loop and thread from its construction to ``close``. It can therefore be used where an event
@@ -372,17 +390,7 @@ class MirrorClient:
         certificates or keys."""
         self._config = MirrorClientConfig.of(config)
         self._client = AsyncMirrorClient(self._config)
-        self._loop = OwnLoop(self._client, "mm2-client")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close all connections and end the thread; requests in progress fail with ClusterClosed."""
-        self._loop.close()
+        super().__init__(self._client, "mm2-client")
 
     @property
     def replication_policy(self) -> ReplicationPolicy:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from mm2.client.config import ConfigInvalid
-from mm2.client.mirror_client import TIMEOUT, OwnLoop
+from mm2.client.mirror_client import TIMEOUT, SynchronousClient
 from mm2.config.load import load
 from mm2.config.settings import FlowSettings
 from mm2.core.positions.positions import Position, PositionAnswers
@@ -56,7 +56,7 @@ class AsyncPositionClient:
         return await self._service.translate(list(positions), reverse=reverse)
 
 
-class PositionClient:
+class PositionClient(SynchronousClient):
     """Synchronous `AsyncPositionClient` with the same results and errors. Context manager.
 
     It has its own event loop and thread from its construction to ``close``, and can be used by several threads.
@@ -65,17 +65,7 @@ class PositionClient:
     def __init__(self, path: str | Path, flow: str, *, timeout: float = TIMEOUT) -> None:
         """See `AsyncPositionClient`."""
         self._client = AsyncPositionClient(path, flow, timeout=timeout)
-        self._loop = OwnLoop(self._client, "mm2-positions")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close all connections and end the thread; requests in progress fail with ClusterClosed."""
-        self._loop.close()
+        super().__init__(self._client, "mm2-positions")
 
     def translate(self, positions: Iterable[Position], *, reverse: bool = False) -> PositionAnswers:
         """See `AsyncPositionClient.translate`."""
